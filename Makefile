@@ -1,0 +1,108 @@
+# cyberos skill broker: build, test, install.
+#
+#   make demo     build and show the main job
+#   make test     build and run every test
+#   make help     the other targets
+
+VERSION = 1.0.0
+PREFIX = /usr/local
+BINDIR = $(PREFIX)/bin
+LIBEXECDIR = $(PREFIX)/libexec/cyberos
+MANDIR = $(PREFIX)/share/man
+
+CC = cc
+OPT = -O2 -g
+B = build
+
+WARN = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes \
+	-Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings \
+	-Wformat=2 -Wvla -Wundef -Wconversion -Wswitch-enum \
+	-Wimplicit-fallthrough
+HARDEN = -D_FORTIFY_SOURCE=3 -fstack-protector-strong \
+	-fstack-clash-protection -fcf-protection \
+	-ftrivial-auto-var-init=zero -fPIE
+HARDEN_LD = -pie -Wl,-z,relro,-z,now,-z,noexecstack
+# libbsd's overlay keeps the includes of the BSDs (<string.h>, <stdlib.h>).
+DEFS = -std=c11 -D_GNU_SOURCE -DCYBEROS_VERSION='"$(VERSION)"' \
+	-DLIBEXECDIR='"$(LIBEXECDIR)"' -I. -isystem /usr/include/bsd \
+	-DLIBBSD_OVERLAY
+SANITIZE =
+
+CFLAGS_ALL = $(DEFS) $(OPT) $(WARN) $(if $(SANITIZE),,$(HARDEN)) $(SANITIZE) \
+	$(CFLAGS)
+LDFLAGS_ALL = $(if $(SANITIZE),,$(HARDEN_LD)) $(SANITIZE) $(LDFLAGS)
+LIBS = -lcjson -lyaml -lcrypto -lbsd -lm -lpthread
+
+FOLDERS = audit enforce tools broker supervisor
+SRC = $(sort $(foreach f,$(FOLDERS),$(wildcard $(f)/*.c)))
+OBJ = $(SRC:%.c=$(B)/%.o)
+LIBOBJ = $(filter-out $(B)/supervisor/main.o,$(OBJ))
+UNITS = $(patsubst t/unit/%.c,$(B)/unit/%.t,$(sort $(wildcard t/unit/*.c)))
+SKILLS_C = $(sort $(wildcard t/skills/*/main.c))
+SKILLS = $(SKILLS_C:%.c=%)
+
+# Each command needs the libraries; ask for them once, before the first compile.
+all: deps
+	@$(MAKE) --no-print-directory build
+
+build: cyberos
+
+cyberos: $(OBJ)
+	$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ) $(LIBS)
+
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+# A unit test is linked with everything below main(); only the folders that it
+# includes matter, and t/00-layers.t looks at those.
+$(B)/unit/%.t: $(B)/t/unit/%.o $(LIBOBJ)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $< $(LIBOBJ) $(LIBS)
+
+# Skills for the tests: programs of their own that share nothing with us.
+t/skills/%/main: t/skills/%/main.c
+	$(CC) -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -o $@ $<
+
+deps:
+	@sh .ci/deps build
+
+deps-test:
+	@sh .ci/deps test
+
+demo: all
+	@sh t/demo.sh
+
+test: deps-test
+	@$(MAKE) --no-print-directory tests
+
+tests: build $(UNITS) $(SKILLS)
+	@sh t/run.sh $(B)
+
+asan:
+	@$(MAKE) --no-print-directory test B=build/asan OPT='-O1 -g' \
+		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
+
+lint: deps-test
+	@sh .ci/lint
+
+bench: all
+	@sh t/bench/run.sh
+
+install: build
+	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 \
+		$(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
+	install -m 755 cyberos $(DESTDIR)$(BINDIR)/cyberos
+	for s in 1 5 7; do \
+		install -m 644 man/*.$$s $(DESTDIR)$(MANDIR)/man$$s || exit 1; \
+	done
+
+clean:
+	rm -rf build cyberos libexec $(SKILLS)
+
+help:
+	@sed -n 's/^#   //p' Makefile; echo 'make deps | asan | lint | bench | install | clean'
+
+.PHONY: all build deps deps-test demo test tests asan lint bench install clean help
+
+-include $(OBJ:.o=.d)

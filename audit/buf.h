@@ -1,0 +1,51 @@
+#ifndef AUDIT_BUF_H
+#define AUDIT_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * A bounded byte buffer. It never grows past max; a put that would, or that
+ * finds no memory, changes nothing, returns -1 with errno (ENOBUFS, ENOMEM)
+ * and marks the buffer as failed, so that a run of puts can be checked once at
+ * its end. The memory is zeroed when it is given back.
+ */
+struct buf {
+	char	*data;		/* NULL while empty; not NUL-terminated */
+	size_t	 len;
+	size_t	 size;
+	size_t	 max;
+	bool	 failed;
+};
+
+/* An empty buffer of at most max bytes; allocates nothing. */
+void	buf_init(struct buf *, size_t max);
+
+/* Zero and free the memory; the buffer is empty and usable afterwards. */
+void	buf_clear(struct buf *);
+
+/* Forget the contents and the failure, keep the memory. */
+void	buf_reset(struct buf *);
+
+/* Append; 0, or -1 with ENOBUFS or ENOMEM. */
+int	buf_put(struct buf *, const void *, size_t);
+int	buf_putc(struct buf *, char);
+int	buf_puts(struct buf *, const char *);
+int	buf_printf(struct buf *, const char *, ...)
+	    __attribute__((format(printf, 2, 3)));
+
+/* Append n bytes in lower-case hexadecimal. */
+int	buf_put_hex(struct buf *, const void *, size_t n);
+
+/*
+ * Make room for n more bytes and return where to write them, or NULL with
+ * ENOBUFS or ENOMEM. What was written becomes part of the buffer with
+ * buf_advance.
+ */
+char	*buf_reserve(struct buf *, size_t n);
+void	buf_advance(struct buf *, size_t n);
+
+/* Drop the first n bytes; n must not be larger than len. */
+void	buf_consume(struct buf *, size_t n);
+
+#endif

@@ -1,0 +1,40 @@
+#ifndef AUDIT_TRACE_H
+#define AUDIT_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * W3C Trace Context (https://www.w3.org/TR/trace-context/, SPEC 6). Ids are
+ * kept as lower-case hexadecimal text, since that is how every row, header and
+ * export wants them.
+ */
+struct trace {
+	char	trace_id[33];
+	char	span_id[17];
+	uint8_t	flags;
+};
+
+/*
+ * Read a traceparent parameter. Exactly: no blanks around it. Version 00 is 55
+ * characters; a higher version (not ff) is read like 00 when a dash or nothing
+ * follows the flags; all-zero ids are invalid. False leaves *t untouched.
+ */
+bool	trace_parse(const char *text, size_t len, struct trace *t);
+
+/* A fresh random trace id and span id, sampled. 0, or -1 with errno. */
+int	trace_new(struct trace *);
+
+/* A fresh random span id into id[17]. 0, or -1 with errno. */
+int	trace_new_span(char id[17]);
+
+/*
+ * Is it a tracestate that may be passed on? At most 32 members, keys and
+ * values by the grammar of the recommendation, no duplicate key, empty members
+ * and blanks around members are fine. One bad member spoils all of it. An
+ * empty text is valid and says nothing.
+ */
+bool	trace_state_valid(const char *text, size_t len);
+
+#endif

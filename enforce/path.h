@@ -1,0 +1,101 @@
+#ifndef ENFORCE_PATH_H
+#define ENFORCE_PATH_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+/*
+ * Paths that a skill names (SPEC 4.2). A file is opened first (O_PATH) and
+ * judged afterwards by the kernel's own name for what was opened; the
+ * descriptor that was judged is the one that is used. Nothing here decides:
+ * it finds the facts that the check in tools/registry decides by.
+ */
+
+/*
+ * A memory path: split on "/", drop empty and "." segments, ".." removes the
+ * last. Refused (-1, EINVAL): a ".." above the root, a control character,
+ * invalid UTF-8, a segment that begins with ".", ends in a blank or a dot or
+ * is over 255 bytes, a first segment outside the eight of SPEC 4.2, an empty
+ * result, a result that does not fit. The canonical form lands in out either
+ * way, as far as it could be made (for the row that tells of the refusal).
+ */
+int	path_memory(const char *path, size_t len, char out[PATH_MAX]);
+
+/*
+ * Open an existing memory file beneath root_fd for reading, links refused
+ * (openat2 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS):
+ * regular, one link, never blocking. The descriptor, or -1 with errno: ENOENT,
+ * ENOTDIR, EISDIR a directory, ELOOP a link on the way, EMLINK several links,
+ * EFTYPE is not on Linux so ENODEV no regular file.
+ */
+int	path_memory_open(int root_fd, const char *canonical, struct stat *);
+
+/*
+ * Open the directory that holds (or will hold) a memory file, beneath root_fd,
+ * links refused; with make, missing directories are made with mode 0700. The
+ * last segment is copied to leaf. A descriptor, or -1 with errno as above.
+ */
+int	path_memory_parent(int root_fd, const char *canonical, bool make,
+	    char leaf[NAME_MAX + 1]);
+
+/* How far a place on this host is out of reach, whatever the globs say. */
+enum path_protection {
+	PATH_OPEN,		/* the globs decide */
+	PATH_READ_ONLY,		/* may be read, never written */
+	PATH_CLOSED		/* neither */
+};
+
+struct path_protect;		/* the set of such places, by device and inode */
+
+/*
+ * The set with what SPEC 4.2 names on every host: /proc, /sys, /dev closed;
+ * /usr, /bin, /sbin, /lib*, /boot, /etc/ld.so* read-only. A component
+ * ".cyberos" is closed by name. NULL with errno.
+ */
+struct path_protect *path_protect_new(void);
+void	path_protect_free(struct path_protect *);
+
+/*
+ * Add one file or directory and all below it. A path that does not exist is
+ * no error (there is nothing to protect); 0, or -1 with errno.
+ */
+int	path_protect_add(struct path_protect *, const char *path,
+	    enum path_protection);
+
+struct path_judged {
+	char	*canonical;	/* the kernel's name; NULL: it has none */
+	int	 fd;		/* O_PATH descriptor of the object, or -1 */
+	int	 parent_fd;	/* O_PATH descriptor of its directory, or -1 */
+	char	 leaf[NAME_MAX + 1];	/* its name in there */
+	struct stat st;		/* when fd is not -1 */
+	int	 absent;	/* 0 it exists; else ENOENT, ENOTDIR or EACCES */
+	enum path_protection protection;
+};
+
+/*
+ * Find what an absolute path names. Existing: opened with O_PATH, links
+ * followed; canonical is the kernel's name; parent_fd and leaf name the same
+ * object (compared by device and inode). Absent: canonical is the kernel's
+ * name of the nearest existing ancestor plus the rest (its "." and ".."
+ * resolved as text); parent_fd is set only when nothing but the last component
+ * is missing. canonical stays NULL for a dangling or looping link, a name that
+ * is not valid UTF-8 or that the kernel cannot give, a path over PATH_MAX, or
+ * when the tree changed under our hands: the check refuses these. 0, or -1
+ * with errno (ENOMEM, EMFILE) when nothing could be found out; the caller
+ * clears *j in any case.
+ */
+int	path_judge(const char *path, size_t len, const struct path_protect *,
+	    struct path_judged *j);
+void	path_judged_init(struct path_judged *);
+void	path_judged_clear(struct path_judged *);
+
+/*
+ * Open again, for I/O, the object behind an O_PATH descriptor, through
+ * /proc/self/fd and never by name; flags as in open(2), O_CLOEXEC and
+ * O_NOCTTY and O_NONBLOCK added. A descriptor or -1 with errno.
+ */
+int	path_reopen(int fd, int flags);
+
+#endif
