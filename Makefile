@@ -18,9 +18,11 @@ WARN = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings \
 	-Wformat=2 -Wvla -Wundef -Wconversion -Wswitch-enum \
 	-Wimplicit-fallthrough
+# clang before 16 wants to be asked twice for zeroed variables: leave it out.
+ZERO := $(shell $(CC) -Werror -ftrivial-auto-var-init=zero -x c -c -o /dev/null /dev/null 2>/dev/null && echo -ftrivial-auto-var-init=zero)
 HARDEN = -D_FORTIFY_SOURCE=3 -fstack-protector-strong \
 	-fstack-clash-protection -fcf-protection \
-	-ftrivial-auto-var-init=zero -fPIE
+	$(ZERO) -fPIE
 HARDEN_LD = -pie -Wl,-z,relro,-z,now,-z,noexecstack
 # libbsd's overlay keeps the includes of the BSDs (<string.h>, <stdlib.h>).
 DEFS = -std=c11 -D_GNU_SOURCE -DCYBEROS_VERSION='"$(VERSION)"' \

@@ -58,7 +58,12 @@ bool	json_member(const char *text, size_t len, const char *name,
  */
 bool	json_element(const char *text, size_t len, struct json_span *at);
 
-/* The canonical form of RFC 8785. 0, or -1 with errno (EDOM: no such number). */
+/*
+ * The canonical form of RFC 8785. 0, or -1 with errno (EDOM: no such number;
+ * EINVAL: no JSON, deeper than JSON_DEPTH_MAX or a name twice); then nothing is
+ * appended and the buffer is marked as failed. Mind that the form of 1e20 is an
+ * integer beyond 2^53, which json_scan refuses.
+ */
 int	json_canonical(const cJSON *, struct buf *);
 
 /* The shortest text of a number by the rules of RFC 8785, section 3.2.2.3. */

@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define TRACE_PARENT_MAX	512	/* bytes; 55 but for unknown versions */
+#define TRACE_STATE_MAX		32768	/* bytes; 32 longest members need 16447 */
+
 /*
  * W3C Trace Context (https://www.w3.org/TR/trace-context/, SPEC 6). Ids are
  * kept as lower-case hexadecimal text, since that is how every row, header and
@@ -19,7 +22,9 @@ struct trace {
 /*
  * Read a traceparent parameter. Exactly: no blanks around it. Version 00 is 55
  * characters; a higher version (not ff) is read like 00 when a dash or nothing
- * follows the flags; all-zero ids are invalid. False leaves *t untouched.
+ * follows the flags, and is visible ASCII of at most TRACE_PARENT_MAX bytes, so
+ * that it may go into a header as it is; all-zero ids are invalid. False leaves
+ * *t untouched.
  */
 bool	trace_parse(const char *text, size_t len, struct trace *t);
 
@@ -31,9 +36,10 @@ int	trace_new_span(char id[17]);
 
 /*
  * Is it a tracestate that may be passed on? At most 32 members, keys and
- * values by the grammar of the recommendation, no duplicate key, empty members
- * and blanks around members are fine. One bad member spoils all of it. An
- * empty text is valid and says nothing.
+ * values by the grammar of the recommendation, no duplicate key, at most
+ * TRACE_STATE_MAX bytes. Empty members (not counted) and blanks around members
+ * are fine. One bad member spoils all of it. An empty text is valid and says
+ * nothing.
  */
 bool	trace_state_valid(const char *text, size_t len);
 

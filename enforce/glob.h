@@ -56,7 +56,8 @@ bool		 glob_match_host(const struct glob_set *, const char *host,
  * How many leading bytes of pattern i are literal whole segments: the
  * directory below which everything that it can match lies ("/srv/data" for
  * "/srv/data/x?/y", without a final slash; 0 when nothing is literal). Escapes
- * are not undone: a segment with a backslash ends the prefix.
+ * are not undone: a segment with a backslash ends the prefix. The whole length
+ * when nothing in the pattern is special; 0 for a host.
  */
 size_t		 glob_set_prefix(const struct glob_set *, size_t i);
 

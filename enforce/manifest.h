@@ -63,6 +63,7 @@ struct manifest {
 	unsigned	 memory_mb;
 	unsigned	 max_processes;
 	unsigned	 max_calls_per_minute;	/* 0: unbounded */
+	bool		 files_sha256;		/* x-files-sha256 is there */
 	char		 frontmatter_hash[65];	/* lower-case hex */
 
 	struct manifest_error *errors;
@@ -94,5 +95,22 @@ void		 manifest_clear(struct manifest *);
  * EFBIG too large, EINVAL no regular file, ELOOP a link, and what open(2) says.
  */
 int		 manifest_read(int dir_fd, char **text, size_t *len);
+
+/* Is it a version by the grammar of SemVer 2.0.0 (at most 256 bytes)? */
+bool		 manifest_is_version(const char *);
+
+/*
+ * SemVer precedence of two valid versions: below, equal to or above zero.
+ * Build metadata does not count.
+ */
+int		 manifest_version_cmp(const char *, const char *);
+
+/*
+ * Text of an author or a command line for a person's terminal: control,
+ * direction and zero-width characters and bytes that are not UTF-8 become \x
+ * and \u escapes; what does not fit is cut with dots. size is at least 16.
+ * Returns out. The texts of a manifest_error are in this form already.
+ */
+const char	*manifest_printable(char *out, size_t size, const char *text);
 
 #endif

@@ -52,14 +52,18 @@ struct path_protect;		/* the set of such places, by device and inode */
 /*
  * The set with what SPEC 4.2 names on every host: /proc, /sys, /dev closed;
  * /usr, /bin, /sbin, /lib*, /boot, /etc/ld.so* read-only. A component
- * ".cyberos" is closed by name. NULL with errno.
+ * ".cyberos" is closed by name, the file systems of /proc and /sys wherever
+ * they are mounted. It holds for the root directory that it was made in. NULL
+ * with errno.
  */
 struct path_protect *path_protect_new(void);
 void	path_protect_free(struct path_protect *);
 
 /*
- * Add one file or directory and all below it. A path that does not exist is
- * no error (there is nothing to protect); 0, or -1 with errno.
+ * Add one file or directory and all below it (links followed), and its name in
+ * the directory where it lies: a file that is made or replaced afterwards is
+ * protected too, and one that does not exist is no error. 0, or -1 with errno
+ * (EINVAL: not absolute).
  */
 int	path_protect_add(struct path_protect *, const char *path,
 	    enum path_protection);
@@ -78,13 +82,18 @@ struct path_judged {
  * Find what an absolute path names. Existing: opened with O_PATH, links
  * followed; canonical is the kernel's name; parent_fd and leaf name the same
  * object (compared by device and inode). Absent: canonical is the kernel's
- * name of the nearest existing ancestor plus the rest (its "." and ".."
- * resolved as text); parent_fd is set only when nothing but the last component
- * is missing. canonical stays NULL for a dangling or looping link, a name that
- * is not valid UTF-8 or that the kernel cannot give, a path over PATH_MAX, or
- * when the tree changed under our hands: the check refuses these. 0, or -1
- * with errno (ENOMEM, EMFILE) when nothing could be found out; the caller
- * clears *j in any case.
+ * name of the nearest existing ancestor plus the rest; parent_fd is set only
+ * when nothing but the last component is missing. A ".." takes away the name
+ * before it whether that exists or not ("/ok/none/../f" is "/ok/f"; after a
+ * link it leads to where the link's target lies): whether some other directory
+ * exists cannot be told by a way through it and back. Links in closed places,
+ * all of /proc's among them, are not followed: absent is EACCES. canonical
+ * stays NULL for a dangling or looping link (unless it leads into a closed
+ * place), a name that is not valid UTF-8 or that the kernel cannot give, a path
+ * over PATH_MAX, or when the tree keeps changing under our hands: the check
+ * refuses these. 0, or -1 with errno (EINVAL: empty, relative or with a NUL;
+ * ENOMEM, EMFILE) when nothing could be found out; the caller clears *j in any
+ * case.
  */
 int	path_judge(const char *path, size_t len, const struct path_protect *,
 	    struct path_judged *j);
@@ -93,8 +102,9 @@ void	path_judged_clear(struct path_judged *);
 
 /*
  * Open again, for I/O, the object behind an O_PATH descriptor, through
- * /proc/self/fd and never by name; flags as in open(2), O_CLOEXEC and
- * O_NOCTTY and O_NONBLOCK added. A descriptor or -1 with errno.
+ * /proc/self/fd and never by name; flags as in open(2) but O_CREAT, O_EXCL and
+ * O_NOFOLLOW (EINVAL), O_CLOEXEC and O_NOCTTY and O_NONBLOCK added. A
+ * descriptor or -1 with errno.
  */
 int	path_reopen(int fd, int flags);
 

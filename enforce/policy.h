@@ -67,7 +67,22 @@ struct policy {
 	unsigned	 audit_mark_seconds;
 	char		*args_hash_key_file;
 	unsigned	 quarantine_after;	/* 0: off */
+	uint64_t	 set[POLICY_CEILINGS];	/* rows that each file has set */
 };
+
+/* One row of the table of keys, for help, manual and tests. */
+struct policy_key {
+	const char	*name;		/* "ceiling.tools" for a key in a mapping */
+	const char	*type;		/* what to write, in words */
+	char		 value[32];	/* the default, as text */
+	const char	*help;		/* one sentence */
+};
+
+/* Row i of the table. False when there is none; rows count from 0. */
+bool	policy_key(size_t i, struct policy_key *);
+
+/* Has the system's file set this key, so that nothing else may widen it? */
+bool	policy_fixed(const struct policy *, const char *key);
 
 /* The built-in defaults. 0, or -1 with ENOMEM. */
 int	policy_init(struct policy *);

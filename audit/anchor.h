@@ -1,0 +1,56 @@
+#ifndef AUDIT_ANCHOR_H
+#define AUDIT_ANCHOR_H
+
+#include <stdint.h>
+
+#include "audit/digest.h"
+#include "audit/row.h"
+#include "audit/store.h"
+
+/*
+ * The host ledger (LEDGER.md): one chain of anchors a host, one file a day,
+ * written by supervisors under a lock that is held for microseconds and waited
+ * for at most ANCHOR_WAIT_MS. No broker ever touches it.
+ */
+
+#define ANCHOR_WAIT_MS	10000
+
+struct anchor {
+	uint64_t hseq;
+	char	 hash[DIGEST_HEX];
+	char	 day[CLOCK_DAY_SIZE];	/* in whose file it stands */
+};
+
+/*
+ * Append an anchor (row_end was called on it) to today's file; opens the day
+ * if it is the first. A torn last line is closed and named by audit.recovered
+ * first. 0 and *a, or -1 with errno; ETIMEDOUT when the lock was not to be had.
+ */
+int	anchor_append(const struct store *, const struct row *, enum row_by,
+	    struct digest *, struct anchor *a);
+
+/* fdatasync today's file as far as the anchor; 0 or -1 with errno. */
+int	anchor_sync(const struct store *, const struct anchor *);
+
+/* What the closed segments of a day add up to. */
+struct anchor_totals {
+	uint64_t hseq;		/* of the last anchor that is in */
+	uint64_t offset;	/* where the next one begins in the file */
+	uint64_t calls;
+	uint64_t denied;
+	uint64_t errors;
+	uint64_t timeouts;
+};
+
+/*
+ * Totals of a day: the sum that the supervisors keep in "totals" plus the
+ * anchors written after it. A missing or foreign sum is no error: the day is
+ * read from its start. 0, or -1 with errno; a day without anchors is all zero.
+ */
+int	anchor_totals(const struct store *, const char *day,
+	    struct anchor_totals *);
+
+/* Bring the kept sum of a day up to date. 0 or -1 with errno. */
+int	anchor_keep_totals(const struct store *, const char *day);
+
+#endif

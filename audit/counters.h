@@ -1,0 +1,46 @@
+#ifndef AUDIT_COUNTERS_H
+#define AUDIT_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/*
+ * The live page of one invocation, run/<inv>.status: one writer (its broker),
+ * any number of readers, right to the last count when the writer is killed,
+ * since the page belongs to the kernel.
+ */
+
+#define COUNTERS_SIZE	4096
+#define COUNTERS_MAGIC	UINT64_C(0x31306c6c6f72736b)
+
+struct counters {
+	uint64_t magic;		/* written last when the page is set up */
+	char	 invocation_id[40];
+	char	 skill_id[72];
+	char	 tenant_id[40];
+	int64_t	 pid;		/* the broker's */
+	int64_t	 started_wall;	/* nanoseconds */
+	_Atomic int64_t deadline_boot;	/* nanoseconds; 0: not started */
+	_Atomic uint64_t calls;
+	_Atomic uint64_t denied;
+	_Atomic uint64_t errors;
+	_Atomic uint64_t timeouts;
+	_Atomic uint64_t rejected;
+	_Atomic uint64_t truncated;	/* answers that were cut */
+	_Atomic uint64_t waiting;	/* rows in the memory queue */
+};
+
+_Static_assert(sizeof(struct counters) <= COUNTERS_SIZE, "one page");
+
+/* Map the page of an open file for writing (it is made COUNTERS_SIZE long)
+ * or for reading. NULL with errno; EBADMSG when it is no page of ours. */
+struct counters		*counters_map(int fd);
+const struct counters	*counters_look(int fd);
+void			 counters_unmap(const struct counters *);
+
+#define counters_add(c, field) \
+	atomic_fetch_add_explicit(&(c)->field, 1, memory_order_relaxed)
+#define counters_get(c, field) \
+	atomic_load_explicit(&(c)->field, memory_order_relaxed)
+
+#endif

@@ -1,0 +1,353 @@
+/*
+ * One invocation's chain. A row is made once and its bytes never change; the
+ * file takes it now or it waits in a bounded queue, in order. SIGKILL at any
+ * moment loses nothing that was acknowledged, since the write happens before
+ * the answer; only a torn last line can be left, which readers see as such.
+ */
+
+#include "audit/segment.h"
+
+#include <sys/eventfd.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/json.h"
+
+#define SYNC_DELAY_NS 3000000 /* collect rows for 3 ms before a sync */
+
+struct segment {
+	int fd;
+	char inv[37];
+	uint64_t seq; /* of the next row */
+	char head[DIGEST_HEX];
+	enum segment_sync sync;
+	struct digest *digest;
+	struct buf queue; /* bytes the file has not taken yet */
+	struct segment_counts counts;
+	/* batch mode: the thread and what it shares with us */
+	bool threaded;
+	pthread_t thread;
+	int wake_fd;
+	atomic_bool stop;
+	atomic_bool dirty; /* rows since the last sync began */
+	atomic_int sync_errno;
+};
+
+/*
+ * The thread knows a descriptor and nothing else. It allocates nothing and
+ * takes no lock, so a fork of this process at any moment is safe.
+ */
+static void *
+sync_thread(void *arg)
+{
+	struct segment *s = arg;
+	const struct timespec delay = { 0, SYNC_DELAY_NS };
+	uint64_t n;
+	bool stop;
+
+	do {
+		if (read(s->wake_fd, &n, sizeof(n)) == -1 && errno != EINTR)
+			break;
+		stop = atomic_load(&s->stop);
+		if (!stop)
+			nanosleep(&delay, NULL);
+		atomic_store(&s->dirty, false);
+		if (fdatasync(s->fd) == -1)
+			atomic_store(&s->sync_errno, errno);
+	} while (!stop);
+	return NULL;
+}
+
+static int
+start_thread(struct segment *s)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int error;
+
+	s->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (s->wake_fd == -1)
+		return -1;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 64 * 1024);
+	error = pthread_create(&s->thread, &attr, sync_thread, s);
+	pthread_attr_destroy(&attr);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error != 0) {
+		errno = error;
+		return -1;
+	}
+	s->threaded = true;
+	return 0;
+}
+
+/* One wake-up for all rows until the thread has begun its next sync. */
+static void
+wake_thread(struct segment *s)
+{
+	const uint64_t one = 1;
+
+	if (atomic_exchange(&s->dirty, true))
+		return;
+	if (write(s->wake_fd, &one, sizeof(one)) == -1)
+		atomic_store(&s->sync_errno, errno);
+}
+
+struct segment *
+segment_new(int fd, const char *inv, uint64_t seq, const char *prev,
+    enum segment_sync sync, struct digest *digest)
+{
+	struct segment *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->fd = fd;
+	s->wake_fd = -1;
+	s->seq = seq;
+	s->sync = sync;
+	s->digest = digest;
+	strlcpy(s->inv, inv, sizeof(s->inv));
+	strlcpy(s->head, prev, sizeof(s->head));
+	buf_init(&s->queue, SEGMENT_QUEUE_MAX);
+	if (sync == SEGMENT_SYNC_BATCH && start_thread(s) == -1) {
+		if (s->wake_fd != -1)
+			close(s->wake_fd);
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+int
+segment_flush(struct segment *s)
+{
+	ssize_t n;
+
+	if (s->queue.len == 0)
+		return 0;
+	while (s->queue.len > 0) {
+		n = write(s->fd, s->queue.data, s->queue.len);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -1;
+		buf_consume(&s->queue, (size_t)n);
+	}
+	s->counts.waiting = 0;
+	if (s->sync == SEGMENT_SYNC_BATCH)
+		wake_thread(s);
+	else if (s->sync == SEGMENT_SYNC_ROW && fdatasync(s->fd) == -1)
+		return -1;
+	return 0;
+}
+
+int
+segment_append(
+    struct segment *s, enum row_by by, const struct row *row, uint64_t *seq)
+{
+	struct row_place at = { s->inv, NULL, s->seq, by, s->head };
+	char hash[DIGEST_HEX];
+
+	s->counts.rows++;
+	if (row_line(row, &at, &s->queue, hash) == -1) {
+		s->queue.failed = false;
+		s->counts.lost++;
+		return -1;
+	}
+	if (seq != NULL)
+		*seq = s->seq;
+	s->seq++;
+	strlcpy(s->head, hash, sizeof(s->head));
+	s->counts.waiting++;
+	if (segment_flush(s) == -1) {
+		s->counts.delayed++;
+		return 1;
+	}
+	return 0;
+}
+
+void
+segment_counts(const struct segment *s, struct segment_counts *out)
+{
+	*out = s->counts;
+}
+
+const char *
+segment_head(const struct segment *s)
+{
+	return s->head;
+}
+
+int
+segment_end(struct segment *s)
+{
+	int result;
+
+	if (s == NULL)
+		return 0;
+	result = segment_flush(s);
+	if (s->threaded) {
+		atomic_store(&s->stop, true);
+		atomic_store(&s->dirty, false);
+		wake_thread(s);
+		pthread_join(s->thread, NULL);
+		if (atomic_load(&s->sync_errno) != 0) {
+			errno = atomic_load(&s->sync_errno);
+			result = -1;
+		}
+	}
+	if (s->wake_fd != -1)
+		close(s->wake_fd);
+	buf_clear(&s->queue);
+	free(s);
+	return result;
+}
+
+/* The calls that are open while a walk goes by: started, not yet completed. */
+struct open_calls {
+	int64_t *call;
+	size_t n, size;
+};
+
+static int64_t
+payload_int(const struct row_read *r, const char *name)
+{
+	struct json_span value;
+
+	if (!json_member(r->payload, r->payload_len, name, &value))
+		return -1;
+	return strtoll(value.p, NULL, 10);
+}
+
+static bool
+payload_is(const struct row_read *r, const char *name, const char *word)
+{
+	struct json_span value;
+	size_t n = strlen(word);
+
+	return json_member(r->payload, r->payload_len, name, &value) &&
+	    value.len == n + 2 && memcmp(value.p + 1, word, n) == 0;
+}
+
+static int
+call_opened(struct open_calls *o, int64_t call)
+{
+	int64_t *grown;
+
+	if (o->n == o->size) {
+		grown = recallocarray(o->call, o->size, o->size * 2 + 16,
+		    sizeof(*o->call));
+		if (grown == NULL)
+			return -1;
+		o->call = grown;
+		o->size = o->size * 2 + 16;
+	}
+	o->call[o->n++] = call;
+	return 0;
+}
+
+static void
+call_closed(struct open_calls *o, int64_t call)
+{
+	size_t i;
+
+	for (i = o->n; i > 0; i--) {
+		if (o->call[i - 1] == call) {
+			o->call[i - 1] = o->call[--o->n];
+			return;
+		}
+	}
+}
+
+static int
+count_row(
+    const struct row_read *r, struct segment_walk *w, struct open_calls *open)
+{
+	if (strcmp(r->by, "skill") == 0)
+		return 0;
+	if (strcmp(r->kind, row_kind_word(ROW_TOOL_STARTED)) == 0) {
+		w->calls++;
+		return call_opened(open, payload_int(r, "call"));
+	}
+	if (strcmp(r->kind, row_kind_word(ROW_TOOL_COMPLETED)) == 0) {
+		call_closed(open, payload_int(r, "call"));
+		if (payload_is(r, "outcome", "error"))
+			w->errors++;
+		if (payload_is(r, "outcome", "timeout"))
+			w->timeouts++;
+	} else if (strcmp(r->kind, row_kind_word(ROW_TOOL_DENIED)) == 0) {
+		uint64_t n = 1;
+		int64_t count = payload_int(r, "count");
+
+		if (count > 1)
+			n = (uint64_t)count;
+		w->denied += n;
+		/* Refused while it ran: its start has been counted. */
+		if (payload_int(r, "call") < 0)
+			w->calls += n;
+	} else if (strcmp(r->kind, row_kind_word(ROW_INVOKED_COMPLETED)) == 0) {
+		w->completed = true;
+	}
+	return 0;
+}
+
+int
+segment_walk(int fd, const char *inv, const char *prev, struct digest *digest,
+    struct segment_walk *w)
+{
+	struct open_calls open = { NULL, 0, 0 };
+	struct row_read r;
+	char text[DIGEST_TEXT], *line = NULL;
+	size_t size = 0;
+	ssize_t n;
+	FILE *f = NULL;
+	int copy, result = -1;
+
+	memset(w, 0, sizeof(*w));
+	strlcpy(w->head, prev, sizeof(w->head));
+	copy = dup(fd);
+	if (copy == -1 || lseek(copy, 0, SEEK_SET) == -1 ||
+	    (f = fdopen(copy, "r")) == NULL)
+		goto out;
+	copy = -1;
+	while ((n = getline(&line, &size, f)) > 0) {
+		if (line[n - 1] != '\n') {
+			w->torn_bytes = (uint64_t)n;
+			digest_text(digest, line, (size_t)n, text);
+			strlcpy(w->torn_sha256, text, sizeof(w->torn_sha256));
+			break;
+		}
+		if (row_read(line, (size_t)n - 1, false, inv, digest, &r) == -1 ||
+		    r.seq != w->seq + 1 || strcmp(r.prev, w->head) != 0) {
+			w->damaged = true;
+			break;
+		}
+		w->seq = r.seq;
+		w->rows++;
+		w->bytes += (uint64_t)n;
+		strlcpy(w->head, r.hash, sizeof(w->head));
+		if (count_row(&r, w, &open) == -1)
+			goto out;
+	}
+	if (ferror(f))
+		goto out;
+	w->open_calls = open.n;
+	result = 0;
+out:
+	if (f != NULL)
+		fclose(f);
+	if (copy != -1)
+		close(copy);
+	free(line);
+	free(open.call);
+	return result;
+}

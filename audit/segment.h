@@ -1,0 +1,82 @@
+#ifndef AUDIT_SEGMENT_H
+#define AUDIT_SEGMENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "audit/row.h"
+
+/*
+ * The append-only chained file of one invocation (LEDGER.md). A row's
+ * sequence, hash and bytes are final when it is made; what the file does not
+ * take waits in memory and is written first at the next chance.
+ */
+
+enum segment_sync {
+	SEGMENT_SYNC_NONE,	/* the kernel writes when it likes */
+	SEGMENT_SYNC_BATCH,	/* a thread syncs, at most 5 ms after a write */
+	SEGMENT_SYNC_ROW	/* on disk before segment_append returns */
+};
+
+#define SEGMENT_QUEUE_MAX	(4 * 1024 * 1024)	/* bytes that wait */
+
+struct segment;
+
+/*
+ * Continue a chain in a file that is empty (or whose contents the caller has
+ * walked): the next row is seq, after prev. The descriptor stays the caller's.
+ * The digest is a plain one, borrowed. NULL with errno.
+ */
+struct segment	*segment_new(int fd, const char *inv, uint64_t seq,
+		    const char *prev, enum segment_sync, struct digest *);
+
+/*
+ * Append a finished row (row_end was called). *seq (may be NULL) gets its
+ * number. 0: it is in the file; 1: it waits in memory, errno says why; -1: it
+ * was lost since the queue is full, and is counted.
+ */
+int		 segment_append(struct segment *, enum row_by,
+		    const struct row *, uint64_t *seq);
+
+/* Try to write what waits. 0: nothing waits any more; -1 with errno. */
+int		 segment_flush(struct segment *);
+
+struct segment_counts {
+	uint64_t rows;		/* made, lost ones included */
+	uint64_t waiting;	/* rows in memory now */
+	uint64_t delayed;	/* rows that ever had to wait */
+	uint64_t lost;
+};
+void		 segment_counts(const struct segment *, struct segment_counts *);
+
+/* The hash of the newest row. */
+const char	*segment_head(const struct segment *);
+
+/* Flush, sync as the mode says, end the thread, free. 0 or -1 (rows left). */
+int		 segment_end(struct segment *);
+
+/* What a walk over the file found. */
+struct segment_walk {
+	uint64_t rows;
+	uint64_t bytes;		/* of good rows */
+	uint64_t seq;		/* of the last good row */
+	uint64_t calls;		/* started, and refused without start */
+	uint64_t denied;
+	uint64_t errors;
+	uint64_t timeouts;
+	uint64_t open_calls;	/* started, never completed */
+	bool	 damaged;	/* a complete line that does not hold */
+	bool	 completed;	/* has skill.invoked_completed */
+	uint64_t torn_bytes;	/* behind the last line feed */
+	char	 torn_sha256[DIGEST_HEX];
+	char	 head[DIGEST_HEX];	/* hash of the last good row */
+};
+
+/*
+ * Read and hash the file again, from row seq 1 after prev, up to the first row
+ * that does not hold. 0, or -1 with errno when it could not be read.
+ */
+int		 segment_walk(int fd, const char *inv, const char *prev,
+		    struct digest *, struct segment_walk *);
+
+#endif

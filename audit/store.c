@@ -1,0 +1,315 @@
+/*
+ * The store's directories. Whoever can write here can rewrite history, so a
+ * store that is a link, belongs to somebody else or can be written by others
+ * is refused, and everything below is reached through held descriptors.
+ */
+
+#include "audit/store.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/clock.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define NIL_TENANT "00000000-0000-0000-0000-000000000000"
+
+/* Open a directory, made 0700 when make is set and it is missing. */
+static int
+open_dir(int at, const char *name, int make)
+{
+	int fd = openat(at, name, DIR_FLAGS);
+
+	if (fd != -1 || errno != ENOENT || !make)
+		return fd;
+	if (mkdirat(at, name, 0700) == -1 && errno != EEXIST)
+		return -1;
+	return openat(at, name, DIR_FLAGS);
+}
+
+/* Ours alone: owner, and nobody else may write. */
+static int
+check_owner(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == -1)
+		return -1;
+	if (st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
+		errno = EPERM;
+		return -1;
+	}
+	return 0;
+}
+
+/* Make the directories above the store; these may be other people's. */
+static int
+make_parents(const char *path)
+{
+	char part[PATH_MAX];
+	char *slash;
+
+	if (strlcpy(part, path, sizeof(part)) >= sizeof(part)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	for (slash = strchr(part + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(part, 0755) == -1 && errno != EEXIST)
+			return -1;
+		*slash = '/';
+	}
+	return 0;
+}
+
+static int
+read_host(struct store *s)
+{
+	static const char form[] = "{\"v\":1,\"host\":\"%36[0-9a-f-]\"}";
+	char text[128], name[64];
+	ssize_t n;
+	int fd;
+
+	fd = openat(s->audit_fd, "host.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd == -1 && errno == ENOENT) {
+		/* A complete file appears or none: link fails if one is there. */
+		store_new_uuid(s->host);
+		snprintf(name, sizeof(name), ".host.%s", s->host);
+		fd = openat(s->audit_fd, name,
+		    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		if (fd == -1)
+			return -1;
+		n = snprintf(text, sizeof(text), "{\"v\":1,\"host\":\"%s\"}\n",
+		    s->host);
+		if (write(fd, text, (size_t)n) != n || fsync(fd) == -1 ||
+		    (linkat(s->audit_fd, name, s->audit_fd, "host.json", 0) ==
+			    -1 &&
+			errno != EEXIST)) {
+			close(fd);
+			unlinkat(s->audit_fd, name, 0);
+			return -1;
+		}
+		close(fd);
+		unlinkat(s->audit_fd, name, 0);
+		fd = openat(s->audit_fd, "host.json",
+		    O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	}
+	if (fd == -1)
+		return -1;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	if (sscanf(text, form, s->host) != 1 || !store_is_uuid(s->host)) {
+		errno = EBADMSG;
+		return -1;
+	}
+	return 0;
+}
+
+int
+store_open(struct store *s, const char *path)
+{
+	char proc[64], name[PATH_MAX];
+	ssize_t n;
+
+	memset(s, 0, sizeof(*s));
+	s->root_fd = s->audit_fd = s->run_fd = -1;
+	if (make_parents(path) == -1)
+		return -1;
+	s->root_fd = open_dir(AT_FDCWD, path, 1);
+	if (s->root_fd == -1) {
+		if (errno == ELOOP || errno == ENOTDIR)
+			errno = EPERM;
+		goto fail;
+	}
+	if (check_owner(s->root_fd) == -1)
+		goto fail;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", s->root_fd);
+	n = readlink(proc, name, sizeof(name) - 1);
+	if (n <= 0)
+		goto fail;
+	name[n] = '\0';
+	s->path = strdup(name);
+	s->audit_fd = open_dir(s->root_fd, "audit", 1);
+	s->run_fd = open_dir(s->root_fd, "run", 1);
+	if (s->path == NULL || s->audit_fd == -1 || s->run_fd == -1 ||
+	    check_owner(s->audit_fd) == -1 || check_owner(s->run_fd) == -1 ||
+	    read_host(s) == -1)
+		goto fail;
+	return 0;
+fail:
+	store_close(s);
+	return -1;
+}
+
+void
+store_close(struct store *s)
+{
+	int saved = errno;
+
+	if (s->root_fd != -1)
+		close(s->root_fd);
+	if (s->audit_fd != -1)
+		close(s->audit_fd);
+	if (s->run_fd != -1)
+		close(s->run_fd);
+	free(s->path);
+	s->path = NULL;
+	s->root_fd = s->audit_fd = s->run_fd = -1;
+	errno = saved;
+}
+
+int
+store_memory(const struct store *s, const char *tenant)
+{
+	int tenants, fd;
+
+	if (strcmp(tenant, NIL_TENANT) == 0)
+		return fcntl(s->root_fd, F_DUPFD_CLOEXEC, 3);
+	tenants = open_dir(s->root_fd, "tenants", 1);
+	if (tenants == -1)
+		return -1;
+	fd = open_dir(tenants, tenant, 1);
+	close(tenants);
+	return fd;
+}
+
+int
+store_day(const struct store *s, const char day[CLOCK_DAY_SIZE], int make)
+{
+	return open_dir(s->audit_fd, day, make);
+}
+
+static void
+segment_name(const char *inv, unsigned part, char name[STORE_SEGMENT_NAME])
+{
+	snprintf(name, STORE_SEGMENT_NAME, "seg/%.2s/%.36s.p%u.jsonl", inv, inv,
+	    part);
+}
+
+int
+store_segment(int day_fd, const char *inv, unsigned part,
+    char name[STORE_SEGMENT_NAME])
+{
+	char ab[3] = { inv[0], inv[1], '\0' };
+	int seg, dir, fd = -1;
+
+	seg = open_dir(day_fd, "seg", 1);
+	if (seg == -1)
+		return -1;
+	dir = open_dir(seg, ab, 1);
+	if (dir != -1) {
+		segment_name(inv, part, name);
+		fd = openat(day_fd, name,
+		    O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600);
+		close(dir);
+	}
+	close(seg);
+	return fd;
+}
+
+static int
+sync_dir(int at, const char *name)
+{
+	int fd = openat(at, name, DIR_FLAGS);
+	int result;
+
+	if (fd == -1)
+		return -1;
+	result = fsync(fd);
+	close(fd);
+	return result;
+}
+
+int
+store_sync_segment(int day_fd, const char *inv)
+{
+	char dir[16];
+
+	snprintf(dir, sizeof(dir), "seg/%.2s", inv);
+	if (sync_dir(day_fd, dir) == -1 || sync_dir(day_fd, "seg") == -1)
+		return -1;
+	return fsync(day_fd);
+}
+
+int
+store_segment_exists(const struct store *s, const char *day, const char *inv)
+{
+	char name[STORE_SEGMENT_NAME];
+	struct stat st;
+	int fd, found;
+
+	fd = store_day(s, day, 0);
+	if (fd == -1)
+		return errno == ENOENT ? 0 : -1;
+	segment_name(inv, 1, name);
+	found = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (!found && errno != ENOENT && errno != ENOTDIR)
+		found = -1;
+	close(fd);
+	return found;
+}
+
+int
+store_run_file(const struct store *s, const char *inv, const char *suffix)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.36s.%.16s", inv, suffix);
+	return openat(s->run_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+	    0600);
+}
+
+void
+store_run_unlink(const struct store *s, const char *inv, const char *suffix)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.36s.%.16s", inv, suffix);
+	unlinkat(s->run_fd, name, 0);
+}
+
+int
+store_is_uuid(const char *s)
+{
+	int i;
+
+	for (i = 0; i < 36; i++) {
+		if (i == 8 || i == 13 || i == 18 || i == 23) {
+			if (s[i] != '-')
+				return 0;
+		} else if (!((s[i] >= '0' && s[i] <= '9') ||
+			       (s[i] >= 'a' && s[i] <= 'f'))) {
+			return 0;
+		}
+	}
+	return s[36] == '\0';
+}
+
+void
+store_new_uuid(char out[STORE_UUID_SIZE])
+{
+	unsigned char r[16];
+	int i, n = 0;
+
+	arc4random_buf(r, sizeof(r));
+	r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
+	r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
+	for (i = 0; i < 16; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			out[n++] = '-';
+		snprintf(out + n, 3, "%02x", r[i]);
+		n += 2;
+	}
+}

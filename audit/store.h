@@ -1,0 +1,66 @@
+#ifndef AUDIT_STORE_H
+#define AUDIT_STORE_H
+
+#include <sys/types.h>
+
+#include "audit/clock.h"
+
+/*
+ * The directory tree of one store (LEDGER.md): who may own it, where things
+ * lie, all below descriptors that are held. Directories are made 0700.
+ */
+struct store {
+	char	*path;		/* the store's absolute kernel name */
+	int	 root_fd;
+	int	 audit_fd;	/* audit/ */
+	int	 run_fd;	/* run/ */
+	char	 host[37];	/* host id of audit/host.json */
+};
+
+#define STORE_UUID_SIZE	37
+
+/*
+ * Open the store, making what is missing. Refused with errno EPERM: a link, no
+ * directory, another owner, writable by group or others. 0 or -1 with errno.
+ */
+int	store_open(struct store *, const char *path);
+void	store_close(struct store *);
+
+/*
+ * The memory root of a tenant: the store itself for the nil tenant, else
+ * tenants/<tenant>/ in it. An O_DIRECTORY descriptor, or -1 with errno.
+ */
+int	store_memory(const struct store *, const char *tenant);
+
+/* A day's directory in audit/; with make it is created. Descriptor or -1. */
+int	store_day(const struct store *, const char day[CLOCK_DAY_SIZE],
+	    int make);
+
+/*
+ * Create the file of a new segment part, "seg/ab/<inv>.p<part>.jsonl" in the
+ * day's directory; its name relative to the day goes to name[]. A descriptor
+ * that appends, or -1 with errno: EEXIST when the id was used that day.
+ */
+#define STORE_SEGMENT_NAME	64
+int	store_segment(int day_fd, const char *inv, unsigned part,
+	    char name[STORE_SEGMENT_NAME]);
+
+/* Put the names that lead to a new segment on disk. 0 or -1 with errno. */
+int	store_sync_segment(int day_fd, const char *inv);
+
+/* Was the id used on that day? 1, 0, or -1 with errno. */
+int	store_segment_exists(const struct store *, const char *day,
+	    const char *inv);
+
+/* Create run/<inv>.<suffix>, exclusively. Descriptor or -1 with errno. */
+int	store_run_file(const struct store *, const char *inv,
+	    const char *suffix);
+void	store_run_unlink(const struct store *, const char *inv,
+	    const char *suffix);
+
+/* Is it a UUID in canonical lower-case form? */
+int	store_is_uuid(const char *);
+/* A fresh random UUID (version 4). */
+void	store_new_uuid(char out[STORE_UUID_SIZE]);
+
+#endif

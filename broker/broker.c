@@ -1,0 +1,1023 @@
+/*
+ * The life of one invocation, from top to bottom: load, open the segment,
+ * bind, build the sandbox, record the start, let it go, serve, end. A step
+ * that fails before the start leaves a "refused" row and no skill; a death of
+ * this process takes the sandbox with it.
+ */
+
+#include "broker/broker.h"
+
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/clock.h"
+#include "audit/json.h"
+#include "broker/clockwork.h"
+#include "broker/dispatch.h"
+#include "broker/server.h"
+#include "broker/socket.h"
+#include "enforce/grant.h"
+#include "enforce/path.h"
+#include "enforce/skill.h"
+#include "enforce/spawn.h"
+#include "tools/registry.h"
+
+#define EXIT_POLICY 5
+#define EXIT_MANIFEST 6
+#define EXIT_DEADLINE 124
+#define EXIT_BROKER 125
+#define EXIT_NO_EXEC 126
+#define EXIT_NO_SKILL 127
+
+/* Who wanted the end, when it was not the skill itself. */
+enum ending {
+	END_SKILL,
+	END_CLOCK,	/* our SIGKILL at T */
+	END_NO_CONNECT,
+	END_CALLER
+};
+
+struct broker {
+	const struct broker_job *job;
+	struct log log;
+	int skill_fd;
+	char skill_path[PATH_MAX];
+	struct stat skill_stat;
+	char id[65];
+	char version[257];
+	char anchor[DIGEST_HEX];
+	struct invocation inv;
+	struct path_protect *protect;
+	struct grant *grant;
+	struct digest *digest;
+	struct digest *args_digest;
+	struct segment *segment;
+	struct counters *counters;
+	struct socket_place socket;
+	struct confine_plan plan;
+	int uid_lock;
+	struct spawned sandbox;
+	struct clockwork clockwork;
+	struct dispatch dispatch;
+	struct server *server;
+	enum ending ending;
+	bool skill_ended;
+	struct spawn_message status; /* when init told it */
+	bool have_status;
+	struct broker_result result;
+};
+
+/* --- refusals before the start --- */
+
+static bool
+refused(struct broker *b, int exit_status, const char *why)
+{
+	b->result.outcome = BROKER_REFUSED;
+	b->result.exit_status = exit_status;
+	b->result.exit_code = -1;
+	strlcpy(b->result.by, "supervisor", sizeof(b->result.by));
+	strlcpy(b->result.error_message, why, sizeof(b->result.error_message));
+	log_line(&b->log, LOG_LEVEL_ERROR, "%s", why);
+	return false;
+}
+
+static bool
+refused_errno(struct broker *b, const char *what)
+{
+	char why[512];
+
+	snprintf(why, sizeof(why), "%s: %s", what, strerror(errno));
+	return refused(b, EXIT_BROKER, why);
+}
+
+/* --- load --- */
+
+static void
+report_errors(struct broker *b, const struct manifest *m)
+{
+	const struct manifest_error *e;
+	size_t i;
+
+	for (i = 0; i < m->errors_n; i++) {
+		e = &m->errors[i];
+		log_line(&b->log, LOG_LEVEL_ERROR, "%s/SKILL.md:%u:%u: %s: %s: %s",
+		    b->skill_path, e->line, e->column,
+		    e->field[0] == '\0' ? "-" : e->field,
+		    manifest_code_word(e->code), e->message);
+	}
+}
+
+/* What SPEC 2 asks for besides a valid text. */
+static bool
+check_manifest(struct broker *b, const struct manifest *m)
+{
+	const struct broker_job *job = b->job;
+	char why[512];
+
+	if (m->errors_n > 0) {
+		report_errors(b, m);
+		snprintf(why, sizeof(why), "SKILL.md is invalid: %s: %s",
+		    manifest_code_word(m->errors[0].code),
+		    m->errors[0].message);
+		return refused(b, EXIT_MANIFEST, why);
+	}
+	if (job->skill_id != NULL && strcmp(job->skill_id, m->id) != 0) {
+		snprintf(why, sizeof(why),
+		    "the skill's id is %s and not %s, as its directory says",
+		    m->id, job->skill_id);
+		return refused(b, EXIT_MANIFEST, why);
+	}
+	if (job->policy->require_signature)
+		return refused(b, EXIT_POLICY,
+		    "the operator requires a signature and this skill has none");
+	if (m->files_sha256)
+		return refused(b, EXIT_POLICY,
+		    "x-files-sha256 is not verified by this version, so a "
+		    "skill that relies on it is not run");
+	if (m->pinned &&
+	    skill_check_tenant(b->skill_fd, job->tenant, why, sizeof(why)) !=
+		SKILL_FINE)
+		return refused(b, EXIT_POLICY, why);
+	if (skill_check_main(b->skill_fd, why, sizeof(why)) != SKILL_FINE)
+		return refused(b, EXIT_NO_EXEC, why);
+	return true;
+}
+
+static bool
+open_skill(struct broker *b)
+{
+	char why[512];
+
+	switch (skill_open(b->job->skill_dir, b->job->policy, &b->skill_fd,
+	    b->skill_path, why, sizeof(why))) {
+	case SKILL_FINE:
+		break;
+	case SKILL_MISSING:
+	case SKILL_NO_MAIN:
+		return refused(b, EXIT_NO_SKILL, why);
+	case SKILL_UNTRUSTED:
+	case SKILL_TENANT:
+		return refused(b, EXIT_POLICY, why);
+	case SKILL_BROKEN:
+		return refused(b, EXIT_BROKER, why);
+	}
+	if (fstat(b->skill_fd, &b->skill_stat) == -1)
+		return refused_errno(b, b->skill_path);
+	return true;
+}
+
+static bool
+load(struct broker *b, char frontmatter_hash[DIGEST_HEX])
+{
+	struct manifest m;
+	char why[PATH_MAX + 64], *text = NULL;
+	size_t len;
+	bool good;
+
+	if (!open_skill(b))
+		return false;
+	if (manifest_read(b->skill_fd, &text, &len) == -1) {
+		snprintf(why, sizeof(why), "%s/SKILL.md: %s", b->skill_path,
+		    errno == EINVAL ? "is not a regular file"
+				    : strerror(errno));
+		return refused(b,
+		    errno == ENOENT ? EXIT_NO_SKILL : EXIT_MANIFEST, why);
+	}
+	memset(&m, 0, sizeof(m));
+	if (manifest_parse(text, len, b->job->policy, registry_names(),
+		CYBEROS_VERSION, &m) == -1) {
+		free(text);
+		return refused_errno(b, "SKILL.md");
+	}
+	free(text);
+	if (m.errors_n == 0) {
+		strlcpy(b->id, m.id, sizeof(b->id));
+		strlcpy(b->version, m.version, sizeof(b->version));
+	}
+	strlcpy(frontmatter_hash, m.frontmatter_hash, DIGEST_HEX);
+	good = check_manifest(b, &m);
+	if (good) {
+		b->grant = grant_new(&m, b->job->policy);
+		if (b->grant == NULL)
+			good = refused_errno(b, "grant");
+	}
+	manifest_clear(&m);
+	return good;
+}
+
+/* T of SPEC 9: the skill's effort, which the caller can only shorten. */
+static int64_t
+total_ns(const struct broker *b)
+{
+	double effort = grant_manifest(b->grant)->effort_minutes * 60.0;
+	double deadline = b->job->deadline;
+
+	if (deadline > 0 && deadline < effort)
+		effort = deadline;
+	return (int64_t)(effort * 1e9);
+}
+
+/* Tell the supervisor, and wait until the segment hangs on its anchor. */
+static bool
+open_segment(struct broker *b, const char *frontmatter_hash)
+{
+	struct broker_message m;
+
+	memset(&m, 0, sizeof(m));
+	m.type = BROKER_LOADED;
+	strlcpy(m.id, b->id, sizeof(m.id));
+	strlcpy(m.version, b->version, sizeof(m.version));
+	strlcpy(m.head, frontmatter_hash, sizeof(m.head));
+	m.total_ms = b->grant == NULL ? 0 : total_ns(b) / CLOCK_MS;
+	if (broker_send(b->job->control_fd, &m) == -1 ||
+	    broker_receive(b->job->control_fd, &m, true) == -1 ||
+	    m.type != BROKER_OPENED)
+		return false;
+	strlcpy(b->anchor, m.head, sizeof(b->anchor));
+	return true;
+}
+
+static bool
+start_segment(struct broker *b)
+{
+	static const enum segment_sync modes[] = {
+		[POLICY_SYNC_NONE] = SEGMENT_SYNC_NONE,
+		[POLICY_SYNC_BATCH] = SEGMENT_SYNC_BATCH,
+		[POLICY_SYNC_ROW] = SEGMENT_SYNC_ROW,
+	};
+
+	b->segment = segment_new(b->job->segment_fd, b->job->invocation, 1,
+	    b->anchor, modes[b->job->policy->audit_sync], b->digest);
+	return b->segment != NULL;
+}
+
+/* --- the sandbox --- */
+
+static bool
+find_bind(struct confine_bind *bind, int fd, const char *path, uid_t uid,
+    bool root)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == -1)
+		return false;
+	bind->path = path;
+	bind->tree_fd = -1;
+	bind->dev = st.st_dev;
+	bind->ino = st.st_ino;
+	if (root) {
+		bind->tree_fd = spawn_tree(fd, st.st_uid, uid);
+		return bind->tree_fd != -1;
+	}
+	return true;
+}
+
+static bool
+find_file_bind(struct confine_bind *bind, const char *path, uid_t uid,
+    bool root)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+	bool good;
+
+	if (fd == -1)
+		return false;
+	good = find_bind(bind, fd, path, uid, root);
+	close(fd);
+	return good;
+}
+
+#ifndef CLIENT_BINARY
+#define CLIENT_BINARY "/proc/self/exe"
+#endif
+
+static const char *
+own_binary(char path[PATH_MAX])
+{
+	ssize_t n = readlink(CLIENT_BINARY, path, PATH_MAX - 1);
+
+	if (n <= 0)
+		return CLIENT_BINARY;
+	path[n] = '\0';
+	return path;
+}
+
+static bool
+plan_sandbox(struct broker *b, char self[PATH_MAX])
+{
+	const struct manifest *m = grant_manifest(b->grant);
+	struct confine_plan *p = &b->plan;
+
+	p->best_effort = b->job->best_effort;
+	p->root = geteuid() == 0;
+	p->tmp_mb = b->job->policy->tmp_mb;
+	snprintf(p->tmp_options, sizeof(p->tmp_options),
+	    "mode=1777,size=%um,nr_inodes=16384", p->tmp_mb);
+	p->memory_mb = m->memory_mb;
+	p->cpu_seconds = m->effort_minutes * 60;
+	p->max_processes = m->max_processes;
+	p->skill_path = b->skill_path;
+	p->socket_name = b->socket.name;
+	memcpy(p->stdio, b->job->stdio, sizeof(p->stdio));
+	p->keep_fd = b->uid_lock;
+	if (!find_bind(&p->skill, b->skill_fd, b->skill_path, p->host_uid,
+		p->root) ||
+	    !find_file_bind(&p->self, own_binary(self), p->host_uid, p->root))
+		return refused_errno(b, "sandbox: the skill's directory");
+	if (!find_file_bind(&p->socket, b->socket.path, p->host_uid, p->root))
+		return refused_errno(b, b->socket.path);
+	return true;
+}
+
+static bool
+take_uid(struct broker *b)
+{
+	struct confine_plan *p = &b->plan;
+
+	p->host_uid = geteuid();
+	p->host_gid = getegid();
+	if (p->host_uid != 0)
+		return true;
+	b->uid_lock = spawn_lock_uid(b->job->policy->uid_first,
+	    b->job->policy->uid_last, &p->host_uid);
+	if (b->uid_lock == -1)
+		return refused_errno(b, "no free uid in uid_range");
+	p->host_gid = (gid_t)p->host_uid;
+	return true;
+}
+
+static bool
+bind_socket(struct broker *b)
+{
+	struct broker_message m;
+	char why[512];
+
+	if (socket_bind(b->job->socket_dir, b->job->invocation,
+		b->plan.host_uid, &b->socket, why, sizeof(why)) == -1)
+		return refused(b, EXIT_BROKER, why);
+	memset(&m, 0, sizeof(m));
+	m.type = BROKER_SOCKET;
+	m.dev = b->socket.dev;
+	m.ino = b->socket.ino;
+	if (broker_send(b->job->control_fd, &m) == -1)
+		return refused_errno(b, "supervisor");
+	return true;
+}
+
+static bool
+build_sandbox(struct broker *b)
+{
+	const struct confine_step *steps;
+	char self[PATH_MAX], why[512];
+	size_t i, n;
+
+	if (!plan_sandbox(b, self))
+		return false;
+	if (spawn_start(&b->plan, &b->sandbox, why, sizeof(why)) == -1)
+		return refused(b, EXIT_BROKER, why);
+	steps = confine_steps(&n);
+	for (i = 0; i < n; i++) {
+		b->result.layers[i] = (uint8_t)b->sandbox.states[i];
+		if (b->sandbox.states[i] == CONFINE_MISSING)
+			log_line(&b->log, LOG_LEVEL_WARN,
+			    "sandbox: %s is not available: %s", steps[i].name,
+			    steps[i].guarantees);
+	}
+	b->result.sandboxed = true;
+	/* The skill has its streams; a copy here would keep pipes open. */
+	for (i = 0; i < 3; i++)
+		close(b->job->stdio[i]);
+	return true;
+}
+
+/* --- rows of the life of the invocation --- */
+
+static void
+hash_arguments(struct broker *b, char hash[DIGEST_TEXT])
+{
+	cJSON *array = cJSON_CreateArray();
+	struct buf text;
+	char *const *a;
+
+	buf_init(&text, CALL_RESPONSE_MAX);
+	for (a = b->job->args; *a != NULL; a++)
+		cJSON_AddItemToArray(array, cJSON_CreateString(*a));
+	json_canonical(array, &text);
+	digest_text(b->args_digest, text.data, text.len, hash);
+	buf_clear(&text);
+	cJSON_Delete(array);
+}
+
+static void
+text_or_null(struct row *row, const char *name, const char *s)
+{
+	row_text(row, name, s, s == NULL ? 0 : strlen(s));
+}
+
+static bool
+record_start(struct broker *b)
+{
+	const struct manifest *m = grant_manifest(b->grant);
+	char hash[DIGEST_TEXT];
+	struct row_subject s;
+	struct buf layers;
+	struct row row;
+	int result;
+
+	hash_arguments(b, hash);
+	buf_init(&layers, 4096);
+	broker_layers(&b->result, &layers);
+	dispatch_subject(&b->dispatch, NULL, &s);
+	row_begin(&row, ROW_INVOKED_STARTED, &s, b->digest);
+	text_or_null(&row, "version", m->version);
+	row_word(&row, "tenant_id", b->job->tenant);
+	text_or_null(&row, "caller_persona", b->job->persona);
+	text_or_null(&row, "request_id", b->job->request_id);
+	row_word(&row, "args_hash", hash);
+	row_word(&row, "frontmatter_hash", m->frontmatter_hash);
+	row_json(&row, "sandbox", layers.data, layers.len);
+	result = dispatch_row(&b->dispatch, &row);
+	buf_clear(&layers);
+	return result == 0;
+}
+
+static void
+record_end(struct broker *b)
+{
+	const struct broker_result *r = &b->result;
+	struct row_subject s = { b->job->invocation,
+		b->id[0] == '\0' ? NULL : b->id, b->job->trace.trace_id, NULL };
+	struct row row;
+
+	row_begin(&row, ROW_INVOKED_COMPLETED, &s, b->digest);
+	text_or_null(&row, "version",
+	    b->version[0] == '\0' ? NULL : b->version);
+	row_word(&row, "outcome", broker_outcome_word(r->outcome));
+	row_int(&row, "duration_ms", r->duration_ms);
+	if (r->exit_code >= 0)
+		row_int(&row, "exit_code", r->exit_code);
+	else
+		row_word(&row, "exit_code", NULL);
+	if (r->signal > 0)
+		row_int(&row, "signal", r->signal);
+	else
+		row_word(&row, "signal", NULL);
+	row_int(&row, "calls", (int64_t)r->calls);
+	row_int(&row, "denied", (int64_t)r->denied);
+	row_int(&row, "rejected", (int64_t)r->rejected);
+	row_word(&row, "by", r->by);
+	text_or_null(&row, "error_message",
+	    r->error_message[0] == '\0' ? NULL : r->error_message);
+	dispatch_row(&b->dispatch, &row);
+}
+
+static void
+record_timeout(struct broker *b, int64_t late_ns)
+{
+	struct row_subject s;
+	struct row row;
+
+	dispatch_subject(&b->dispatch, NULL, &s);
+	row_begin(&row, ROW_TIMEOUT, &s, b->digest);
+	row_int(&row, "elapsed_ms",
+	    (clock_boot() - b->clockwork.started) / CLOCK_MS);
+	row_int(&row, "late_ms", late_ns / CLOCK_MS);
+	row_word(&row, "last_tool_call",
+	    b->dispatch.last_tool[0] == '\0' ? NULL : b->dispatch.last_tool);
+	dispatch_row(&b->dispatch, &row);
+}
+
+static void
+record_no_connect(struct broker *b)
+{
+	struct row_subject s;
+	struct row row;
+
+	dispatch_subject(&b->dispatch, NULL, &s);
+	row_begin(&row, ROW_NO_CONNECT, &s, b->digest);
+	row_int(&row, "waited_ms",
+	    (clock_boot() - b->clockwork.started) / CLOCK_MS);
+	dispatch_row(&b->dispatch, &row);
+}
+
+/* --- the loop --- */
+
+static void
+on_clock(struct broker *b)
+{
+	int64_t kill_at = b->clockwork.kill_at;
+	enum clock_event event;
+
+	while ((event = clockwork_due(&b->clockwork)) != CLOCK_NOTHING) {
+		switch (event) {
+		case CLOCK_NOTHING:
+			break;
+		case CLOCK_TERMINATE:
+			spawn_terminate(&b->sandbox);
+			break;
+		case CLOCK_KILL:
+			spawn_kill(&b->sandbox);
+			if (b->ending == END_SKILL)
+				b->ending = END_CLOCK;
+			record_timeout(b, clock_boot() - kill_at);
+			break;
+		case CLOCK_NO_CONNECT:
+			if (server_connected(b->server))
+				break;
+			spawn_kill(&b->sandbox);
+			if (b->ending == END_SKILL)
+				b->ending = END_NO_CONNECT;
+			record_no_connect(b);
+			break;
+		case CLOCK_CALLER_KILL:
+			spawn_kill(&b->sandbox);
+			break;
+		}
+	}
+}
+
+static void
+on_supervisor(struct broker *b)
+{
+	struct broker_message m;
+
+	while (broker_receive(b->job->control_fd, &m, false) == 0) {
+		if (m.type == BROKER_DURABLE) {
+			server_open(b->server);
+		} else if (m.type == BROKER_TERMINATE) {
+			if (b->ending == END_SKILL)
+				b->ending = END_CALLER;
+			b->result.signal = m.result.signal;
+			clockwork_caller(&b->clockwork);
+			spawn_terminate(&b->sandbox);
+		} else if (m.type == BROKER_KILL) {
+			if (b->ending == END_SKILL)
+				b->ending = END_CALLER;
+			spawn_kill(&b->sandbox);
+		}
+	}
+}
+
+static void
+on_init(struct broker *b)
+{
+	struct spawn_message m;
+
+	for (;;) {
+		switch (spawn_receive(&b->sandbox, &m)) {
+		case SPAWN_NOTHING:
+			return;
+		case SPAWN_PEER:
+			server_peer(b->server, &m);
+			break;
+		case SPAWN_STATUS:
+			b->status = m;
+			b->have_status = true;
+			b->skill_ended = true;
+			break;
+		case SPAWN_GONE:
+			b->skill_ended = true;
+			return;
+		}
+	}
+}
+
+static void
+on_worker(struct broker *b)
+{
+	struct call *call;
+
+	while ((call = worker_service(b->dispatch.worker)) != NULL)
+		server_finished(b->server, call, FAIL_NONE);
+}
+
+static void
+serve(struct broker *b)
+{
+	enum { TIMER, SUPERVISOR, INIT, PIDFD, WORKER, FIXED };
+	struct pollfd fds[FIXED + SERVER_POLLFDS];
+	size_t n;
+	int timeout;
+
+	while (!b->skill_ended) {
+		fds[TIMER] = (struct pollfd){ b->clockwork.timer_fd, POLLIN, 0 };
+		fds[SUPERVISOR] =
+		    (struct pollfd){ b->job->control_fd, POLLIN, 0 };
+		fds[INIT] =
+		    (struct pollfd){ b->sandbox.control_fd, POLLIN, 0 };
+		fds[PIDFD] =
+		    (struct pollfd){ b->sandbox.init_pidfd, POLLIN, 0 };
+		fds[WORKER] = (struct pollfd){ worker_fd(b->dispatch.worker),
+			worker_events(b->dispatch.worker), 0 };
+		n = server_poll(b->server, fds + FIXED);
+		timeout = server_busy(b->server) ||
+			worker_failed(b->dispatch.worker)
+		    ? 0
+		    : -1;
+		if (poll(fds, FIXED + n, timeout) == -1 && errno != EINTR)
+			break;
+		if (fds[TIMER].revents != 0)
+			on_clock(b);
+		if (fds[SUPERVISOR].revents != 0)
+			on_supervisor(b);
+		if (fds[INIT].revents != 0)
+			on_init(b);
+		if (fds[PIDFD].revents != 0)
+			b->skill_ended = true;
+		if (fds[WORKER].revents != 0 ||
+		    worker_failed(b->dispatch.worker))
+			on_worker(b);
+		server_step(b->server, fds + FIXED, n);
+		if (server_connected(b->server))
+			clockwork_connected(&b->clockwork);
+	}
+	on_init(b);
+}
+
+/* --- the end --- */
+
+static bool
+own_making(int sig)
+{
+	return sig == SIGSEGV || sig == SIGABRT || sig == SIGBUS ||
+	    sig == SIGFPE || sig == SIGILL || sig == SIGSYS || sig == SIGTRAP;
+}
+
+static void
+set_outcome(struct broker *b, enum broker_outcome outcome, int exit_status,
+    const char *by)
+{
+	b->result.outcome = outcome;
+	b->result.exit_status = exit_status;
+	strlcpy(b->result.by, by, sizeof(b->result.by));
+}
+
+/* How the skill's own process ended, when nobody else had a hand in it. */
+static void
+judge_status(struct broker *b)
+{
+	const struct spawn_message *s = &b->status;
+
+	if (s->code == CLD_EXITED) {
+		b->result.exit_code = s->status;
+		set_outcome(b, s->status == 0 ? BROKER_SUCCESS : BROKER_ERROR,
+		    s->status, "skill");
+		return;
+	}
+	b->result.signal = s->status;
+	set_outcome(b, own_making(s->status) ? BROKER_PANIC : BROKER_KILLED,
+	    128 + s->status, own_making(s->status) ? "skill" : "kernel");
+}
+
+static void
+judge_end(struct broker *b)
+{
+	int caller_signal = b->result.signal;
+
+	b->result.signal = 0;
+	b->result.exit_code = -1;
+	if (b->have_status) {
+		judge_status(b);
+	} else { /* init is gone without a word: SIGKILL from outside */
+		b->result.signal = SIGKILL;
+		set_outcome(b, BROKER_KILLED, 128 + SIGKILL, "kernel");
+	}
+	if (b->ending == END_NO_CONNECT) {
+		set_outcome(b, BROKER_NO_CONNECT, EXIT_DEADLINE, "clock");
+	} else if (b->ending == END_CALLER) {
+		set_outcome(b, BROKER_KILLED,
+		    128 + (caller_signal == 0 ? SIGTERM : caller_signal),
+		    "caller");
+	} else if (b->ending == END_CLOCK || b->clockwork.terminated) {
+		set_outcome(b, BROKER_TIMEOUT, EXIT_DEADLINE, "clock");
+	}
+}
+
+static enum failure
+abandon_word(const struct broker *b)
+{
+	return b->ending == END_CLOCK || b->clockwork.terminated
+	    ? FAIL_TIMEOUT
+	    : FAIL_CANCELLED;
+}
+
+static void
+finish(struct broker *b)
+{
+	siginfo_t info;
+
+	/* When init is reaped, the kernel has ended all that was below it. */
+	spawn_kill(&b->sandbox);
+	while (waitid(P_PIDFD, (id_t)b->sandbox.init_pidfd, &info, WEXITED) ==
+		-1 &&
+	    errno == EINTR)
+		;
+	server_drain(b->server, abandon_word(b));
+	b->result.duration_ms =
+	    (clock_boot() - b->clockwork.started) / CLOCK_MS;
+	judge_end(b);
+	server_free(b->server);
+	b->server = NULL;
+}
+
+static void
+take_counts(struct broker *b)
+{
+	struct segment_counts n = { 0, 0, 0, 0 };
+
+	if (b->counters != NULL) {
+		b->result.calls = counters_get(b->counters, calls);
+		b->result.denied = counters_get(b->counters, denied);
+		b->result.rejected = counters_get(b->counters, rejected);
+	}
+	if (b->segment != NULL)
+		segment_counts(b->segment, &n);
+	b->result.rows = n.rows;
+	b->result.lost = n.lost;
+}
+
+/* --- setting up --- */
+
+static bool
+protect_places(struct broker *b)
+{
+	const char *const *p;
+	char exe[PATH_MAX];
+
+	b->protect = path_protect_new();
+	if (b->protect == NULL)
+		return refused_errno(b, "protected places");
+	for (p = b->job->protect; *p != NULL; p++) {
+		if (path_protect_add(b->protect, *p, PATH_CLOSED) == -1)
+			return refused_errno(b, *p);
+	}
+	if (path_protect_add(b->protect, b->job->policy->skills,
+		PATH_READ_ONLY) == -1 ||
+	    path_protect_add(b->protect, b->skill_path, PATH_READ_ONLY) ==
+		-1 ||
+	    path_protect_add(b->protect, own_binary(exe), PATH_READ_ONLY) ==
+		-1 ||
+	    path_protect_add(b->protect, LIBEXECDIR, PATH_READ_ONLY) == -1)
+		return refused_errno(b, "protected places");
+	return true;
+}
+
+static bool
+read_hash_key(struct broker *b)
+{
+	const char *file = b->job->policy->args_hash_key_file;
+	char key[4096];
+	struct stat st;
+	ssize_t n = -1;
+	int fd;
+
+	if (file == NULL) {
+		b->args_digest = digest_new(NULL, 0);
+		return b->args_digest != NULL || refused_errno(b, "hash");
+	}
+	fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd == -1)
+		return refused_errno(b, file);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    (st.st_mode & 077) == 0)
+		n = read(fd, key, sizeof(key));
+	close(fd);
+	if (n < 16)
+		return refused(b, EXIT_BROKER,
+		    "args_hash_key_file: must be a regular file of mode 0600 "
+		    "with 16 bytes or more");
+	b->args_digest = digest_new(key, (size_t)n);
+	explicit_bzero(key, sizeof(key));
+	return b->args_digest != NULL || refused_errno(b, "hash");
+}
+
+static bool
+open_counters(struct broker *b)
+{
+	struct counters *c = counters_map(b->job->status_fd);
+
+	if (c == NULL)
+		return refused_errno(b, "status page");
+	b->counters = c;
+	strlcpy(c->invocation_id, b->job->invocation,
+	    sizeof(c->invocation_id));
+	strlcpy(c->skill_id, b->id, sizeof(c->skill_id));
+	strlcpy(c->tenant_id, b->job->tenant, sizeof(c->tenant_id));
+	c->pid = getpid();
+	c->started_wall = clock_wall();
+	c->magic = COUNTERS_MAGIC;
+	return true;
+}
+
+static bool
+set_up(struct broker *b)
+{
+	struct invocation *inv = &b->inv;
+	const char *trouble = registry_trouble();
+
+	if (trouble != NULL) {
+		log_line(&b->log, LOG_LEVEL_ALERT,
+		    "the registry of tools is inconsistent: %s", trouble);
+		return refused(b, EXIT_BROKER, trouble);
+	}
+	strlcpy(inv->id, b->job->invocation, sizeof(inv->id));
+	strlcpy(inv->tenant, b->job->tenant, sizeof(inv->tenant));
+	inv->trace = b->job->trace;
+	inv->grant = b->grant;
+	inv->policy = b->job->policy;
+	inv->digest = b->digest;
+	inv->args_digest = b->args_digest;
+	inv->memory_fd = store_memory(b->job->store, b->job->tenant);
+	if (inv->memory_fd == -1)
+		return refused_errno(b, "memory");
+	if (!protect_places(b) || !open_counters(b))
+		return false;
+	inv->protect = b->protect;
+	b->dispatch.inv = inv;
+	b->dispatch.counters = b->counters;
+	b->dispatch.log = &b->log;
+	b->dispatch.clockwork = &b->clockwork;
+	limit_init(&b->dispatch.limit,
+	    grant_manifest(b->grant)->max_calls_per_minute, clock_boot());
+	b->dispatch.worker = worker_new(inv);
+	return b->dispatch.worker != NULL || refused_errno(b, "worker");
+}
+
+/* From here on the skill lives: the clock starts, and we serve. */
+static bool
+go(struct broker *b)
+{
+	int error;
+
+	b->dispatch.segment = b->segment;
+	b->server = server_new(b->socket.listen_fd, &b->dispatch, &b->sandbox,
+	    b->plan.namespaces, b->plan.host_uid);
+	if (b->server == NULL)
+		return refused_errno(b, "server");
+	if (!record_start(b))
+		return refused(b, EXIT_BROKER,
+		    "the ledger does not take the start of the invocation");
+	if (clockwork_start(&b->clockwork, total_ns(b),
+		(int64_t)(b->job->connect_timeout * 1e9)) == -1)
+		return refused_errno(b, "timer");
+	atomic_store(&b->counters->deadline_boot, b->clockwork.kill_at);
+	error = spawn_go(&b->sandbox);
+	if (error == 0) {
+		serve(b);
+		finish(b);
+		return true;
+	}
+	set_outcome(b, BROKER_ERROR, EXIT_NO_EXEC, "supervisor");
+	b->result.exit_code = -1;
+	snprintf(b->result.error_message, sizeof(b->result.error_message),
+	    "main: %s", strerror(error));
+	log_line(&b->log, LOG_LEVEL_ERROR, "%s", b->result.error_message);
+	return true;
+}
+
+static char **
+make_argv(const struct broker_job *job)
+{
+	char **argv;
+	size_t n = 0;
+
+	while (job->args[n] != NULL)
+		n++;
+	argv = calloc(n + 2, sizeof(*argv)); /* [0] is the sandbox's to fill */
+	if (argv != NULL)
+		memcpy(argv + 1, job->args, n * sizeof(*argv));
+	return argv;
+}
+
+static bool
+run_skill(struct broker *b)
+{
+	char inside[160], outside[160], id[96], inv[64], tenant[64];
+	char log[] = "RUST_LOG=warn", main_path[PATH_MAX + 8];
+	char *envp_in[] = { inside, id, inv, tenant, log, NULL };
+	char *envp_out[] = { outside, id, inv, tenant, log, NULL };
+	bool good;
+
+	if (!take_uid(b) || !bind_socket(b) || !set_up(b))
+		return false;
+	snprintf(inside, sizeof(inside), "CYBEROS_BROKER_SOCKET=/tmp/%s",
+	    b->socket.name);
+	snprintf(outside, sizeof(outside), "CYBEROS_BROKER_SOCKET=%s",
+	    b->socket.path);
+	snprintf(id, sizeof(id), "CYBEROS_SKILL_ID=%s", b->id);
+	snprintf(inv, sizeof(inv), "CYBEROS_INVOCATION_ID=%s",
+	    b->job->invocation);
+	snprintf(tenant, sizeof(tenant), "CYBEROS_TENANT_ID=%s",
+	    b->job->tenant);
+	snprintf(main_path, sizeof(main_path), "%s/main", b->skill_path);
+	b->plan.main_path[0] = main_path;
+	b->plan.main_path[1] = CONFINE_SKILL_DIR "/main";
+	b->plan.envp[0] = envp_out;
+	b->plan.envp[1] = envp_in;
+	b->plan.argv = make_argv(b->job);
+	if (b->plan.argv == NULL)
+		return refused_errno(b, "arguments");
+	good = build_sandbox(b);
+	free(b->plan.argv);
+	if (!good)
+		return false;
+	if (!start_segment(b))
+		return refused_errno(b, "ledger");
+	return go(b);
+}
+
+static void
+settle_process(const struct broker_job *job)
+{
+	sigset_t ours;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != job->supervisor)
+		_exit(1);
+	prctl(PR_SET_DUMPABLE, 0);
+	prctl(PR_SET_NAME, "cyberos-broker");
+	/* The supervisor passes signals on as messages. */
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGINT);
+	sigaddset(&ours, SIGTERM);
+	sigaddset(&ours, SIGHUP);
+	sigaddset(&ours, SIGQUIT);
+	sigaddset(&ours, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &ours, NULL);
+	/* Held as long as we live: that is how others see that we do. */
+	while (flock(job->lock_fd, LOCK_EX) == -1 && errno == EINTR)
+		;
+}
+
+static void
+clear(struct broker *b)
+{
+	worker_free(b->dispatch.worker);
+	spawn_kill(&b->sandbox);
+	spawn_clear(&b->sandbox);
+	clockwork_stop(&b->clockwork);
+	grant_free(b->grant);
+	path_protect_free(b->protect);
+	digest_free(b->digest);
+	digest_free(b->args_digest);
+	counters_unmap(b->counters);
+}
+
+int
+broker_run(const struct broker_job *job)
+{
+	struct broker *b = calloc(1, sizeof(*b));
+	char frontmatter_hash[DIGEST_HEX] = "";
+	struct counters nothing;
+	struct broker_message m;
+	bool loaded;
+
+	if (b == NULL)
+		return 1;
+	settle_process(job);
+	memset(&nothing, 0, sizeof(nothing));
+	b->job = job;
+	b->log = job->log;
+	b->skill_fd = b->uid_lock = b->socket.listen_fd = -1;
+	b->clockwork.timer_fd = -1;
+	b->result.exit_code = -1;
+	spawn_init(&b->sandbox);
+	b->digest = digest_new(NULL, 0);
+	if (b->digest == NULL)
+		return 1;
+	loaded = load(b, frontmatter_hash) && read_hash_key(b);
+	if (!open_segment(b, frontmatter_hash))
+		return 1;
+	loaded = loaded && run_skill(b);
+	if (b->segment == NULL && !start_segment(b))
+		return 1;
+	take_counts(b);
+	b->dispatch.segment = b->segment;
+	b->dispatch.log = &b->log;
+	if (b->dispatch.counters == NULL)
+		b->dispatch.counters = &nothing;
+	b->inv.digest = b->digest;
+	record_end(b);
+	take_counts(b);
+	if (segment_end(b->segment) == -1)
+		log_line(&b->log, LOG_LEVEL_ERROR, "the ledger: %s",
+		    strerror(errno));
+	memset(&m, 0, sizeof(m));
+	m.type = BROKER_RESULT;
+	m.result = b->result;
+	broker_send(job->control_fd, &m);
+	clear(b);
+	free(b);
+	return loaded ? 0 : 1;
+}

@@ -1,0 +1,83 @@
+/*
+ * The messages between supervisor and broker: fixed size, whole or not at
+ * all, and every text in them ends inside its field whatever was sent.
+ */
+
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "audit/json.h"
+#include "broker/broker.h"
+
+static const char *const outcomes[] = {
+	[BROKER_SUCCESS] = "success",
+	[BROKER_ERROR] = "error",
+	[BROKER_PANIC] = "panic",
+	[BROKER_KILLED] = "killed",
+	[BROKER_TIMEOUT] = "timeout",
+	[BROKER_NO_CONNECT] = "no_connect",
+	[BROKER_REFUSED] = "refused",
+};
+
+const char *
+broker_outcome_word(enum broker_outcome o)
+{
+	return outcomes[o];
+}
+
+int
+broker_send(int fd, const struct broker_message *m)
+{
+	ssize_t n;
+
+	do
+		n = send(fd, m, sizeof(*m), MSG_NOSIGNAL);
+	while (n == -1 && errno == EINTR);
+	return n == (ssize_t)sizeof(*m) ? 0 : -1;
+}
+
+#define END(field) field[sizeof(field) - 1] = '\0'
+
+int
+broker_receive(int fd, struct broker_message *m, bool block)
+{
+	ssize_t n;
+
+	do
+		n = recv(fd, m, sizeof(*m), block ? 0 : MSG_DONTWAIT);
+	while (n == -1 && errno == EINTR);
+	if (n == -1)
+		return -1;
+	if (n != (ssize_t)sizeof(*m) || (unsigned)m->type > BROKER_KILL ||
+	    (unsigned)m->result.outcome > BROKER_REFUSED) {
+		errno = n == 0 ? EPIPE : EBADMSG;
+		return -1;
+	}
+	END(m->id);
+	END(m->version);
+	END(m->head);
+	END(m->result.by);
+	END(m->result.error_message);
+	return 0;
+}
+
+int
+broker_layers(const struct broker_result *r, struct buf *out)
+{
+	const struct confine_step *steps;
+	size_t i, n;
+
+	steps = confine_steps(&n);
+	buf_putc(out, '{');
+	for (i = 0; i < n; i++) {
+		buf_printf(out, "%s\"%s\":", i == 0 ? "" : ",", steps[i].name);
+		json_put_string(out,
+		    confine_state_word((enum confine_state)r->layers[i]),
+		    strlen(confine_state_word(
+			(enum confine_state)r->layers[i])));
+	}
+	buf_putc(out, '}');
+	return out->failed ? -1 : 0;
+}

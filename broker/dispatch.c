@@ -1,0 +1,555 @@
+/*
+ * Read dispatch_call downwards: check; refused -> record it and say so;
+ * record that it starts; run; record how it ended; answer. Nothing runs before
+ * its "started" row is made, and nothing is answered before its last row is.
+ */
+
+#include "broker/dispatch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit/clock.h"
+#include "audit/json.h"
+#include "tools/registry.h"
+
+#define TOOL_NAME_SHOWN 64 /* of an unknown name, in an answer */
+#define ERROR_ROOM 1024	   /* what an error answer takes besides its id */
+
+/* --- rows --- */
+
+int
+dispatch_row(struct dispatch *d, struct row *row)
+{
+	struct segment_counts n;
+	int result;
+
+	if (row_end(row) == -1) {
+		log_line(d->log, LOG_LEVEL_ALERT,
+		    "a %s row could not be made: %s", row->kind,
+		    strerror(errno));
+		row_clear(row);
+		return -1;
+	}
+	result = segment_append(d->segment, ROW_BY_BROKER, row, NULL);
+	row_clear(row);
+	segment_counts(d->segment, &n);
+	atomic_store_explicit(&d->counters->waiting, n.waiting,
+	    memory_order_relaxed);
+	if (result != 0 && !d->warned_ledger) {
+		log_line(d->log, LOG_LEVEL_ERROR,
+		    "the ledger cannot be written (%s); rows %s",
+		    strerror(errno), result == 1 ? "wait in memory"
+						 : "are lost");
+		d->warned_ledger = true;
+	}
+	return result;
+}
+
+void
+dispatch_subject(const struct dispatch *d, const struct call *c,
+    struct row_subject *s)
+{
+	const struct trace *own = c != NULL && c->rpc.own_trace
+	    ? &c->rpc.trace
+	    : NULL;
+
+	s->invocation_id = d->inv->id;
+	s->skill_id = grant_manifest(d->inv->grant)->id;
+	s->trace_id = own != NULL ? own->trace_id : d->inv->trace.trace_id;
+	s->invocation_trace_id =
+	    own != NULL ? d->inv->trace.trace_id : NULL;
+}
+
+/* The name of what was decided on, unless the operator leaves it out. */
+static void
+resource_field(const struct dispatch *d, const struct call *c, struct row *row,
+    const char *field)
+{
+	const char *name = c->check.on.name;
+
+	if (name == NULL || !d->inv->policy->audit_resources)
+		row_word(row, field, NULL);
+	else
+		row_text(row, field, name, strlen(name));
+}
+
+static void
+record_started(struct dispatch *d, struct call *c)
+{
+	struct row_subject s;
+	struct row row;
+
+	c->record.number = ++d->calls_started;
+	c->record.begun = clock_boot();
+	strlcpy(d->last_tool, c->check.tool->name, sizeof(d->last_tool));
+	dispatch_subject(d, c, &s);
+	row_begin(&row, ROW_TOOL_STARTED, &s, d->inv->digest);
+	row_word(&row, "tool_name", c->check.tool->name);
+	row_word(&row, "args_hash", c->record.args_hash);
+	resource_field(d, c, &row, "resource");
+	row_int(&row, "call", (int64_t)c->record.number);
+	dispatch_row(d, &row);
+	counters_add(d->counters, calls);
+}
+
+static void
+record_completed(struct dispatch *d, struct call *c)
+{
+	char message[96];
+	struct row_subject s;
+	struct row row;
+	const char *error = c->run.error == 0
+	    ? NULL
+	    : strerrorname_np(c->run.error);
+
+	if (c->run.outcome == OUTCOME_SUCCESS)
+		digest_text(d->inv->args_digest, c->run.result.data,
+		    c->run.result.len, c->record.result_hash);
+	snprintf(message, sizeof(message), "%s%s%s",
+	    failure_word(c->run.failure), error == NULL ? "" : " ",
+	    error == NULL ? "" : error);
+	dispatch_subject(d, c, &s);
+	row_begin(&row, ROW_TOOL_COMPLETED, &s, d->inv->digest);
+	row_word(&row, "tool_name", c->check.tool->name);
+	row_int(&row, "call", (int64_t)c->record.number);
+	row_word(&row, "outcome", outcome_word(c->run.outcome));
+	row_int(&row, "duration_ms",
+	    (clock_boot() - c->record.begun) / CLOCK_MS);
+	row_word(&row, "result_hash",
+	    c->record.result_hash[0] == '\0' ? NULL : c->record.result_hash);
+	row_word(&row, "error_message",
+	    c->run.outcome == OUTCOME_SUCCESS ? NULL : message);
+	dispatch_row(d, &row);
+	if (c->run.outcome == OUTCOME_ERROR)
+		counters_add(d->counters, errors);
+	else if (c->run.outcome == OUTCOME_TIMEOUT)
+		counters_add(d->counters, timeouts);
+}
+
+static void
+record_denied(struct dispatch *d, struct call *c)
+{
+	struct row_subject s;
+	struct row row;
+
+	dispatch_subject(d, c, &s);
+	row_begin(&row, ROW_TOOL_DENIED, &s, d->inv->digest);
+	row_text(&row, "tool_name", c->rpc.tool,
+	    c->rpc.tool == NULL ? 0 : strlen(c->rpc.tool));
+	row_word(&row, "reason", verdict_info(c->check.verdict.reason)->reason);
+	row_word(&row, "attempted_args_hash", c->record.args_hash);
+	resource_field(d, c, &row, "violation");
+	dispatch_row(d, &row);
+	counters_add(d->counters, calls);
+	counters_add(d->counters, denied);
+}
+
+/* --- answers --- */
+
+static struct json_span
+call_id(const struct call *c)
+{
+	return (struct json_span){ c->rpc.id, c->rpc.id_len };
+}
+
+static void
+data_text(struct buf *data, const char *name, const char *s, size_t max)
+{
+	size_t len = s == NULL ? 0 : strlen(s);
+
+	buf_printf(data, "%s\"%s\":", data->len > 1 ? "," : "{", name);
+	if (s == NULL)
+		buf_puts(data, "null");
+	else
+		json_put_string(data, s,
+		    len > max ? json_utf8_cut(s, len, max) : len);
+}
+
+static void
+reply_refusal(const struct dispatch *d, const struct call *c,
+    struct buf *reply)
+{
+	const struct verdict_info *info =
+	    verdict_info(c->check.verdict.reason);
+	struct buf data;
+
+	if (c->rpc.id == NULL)
+		return;
+	buf_init(&data, 4096);
+	data_text(&data, "reason", info->reason, 64);
+	data_text(&data, "tool", c->rpc.tool, TOOL_NAME_SHOWN);
+	data_text(&data, "skill_id", grant_manifest(d->inv->grant)->id, 64);
+	if (c->check.verdict.reason == REASON_RATE_LIMITED)
+		buf_printf(&data, ",\"retry_after_ms\":%u",
+		    c->check.verdict.retry_after_ms);
+	data_text(&data, "hint", info->hint, 256);
+	buf_putc(&data, '}');
+	rpc_error(reply, call_id(c), VERDICT_CODE, info->class, &data);
+	buf_clear(&data);
+}
+
+static void
+reply_outcome(const struct dispatch *d, const struct call *c,
+    struct buf *reply)
+{
+	struct buf data;
+
+	if (c->rpc.id == NULL)
+		return;
+	if (c->run.outcome == OUTCOME_SUCCESS) {
+		rpc_result(reply, call_id(c), c->run.result.data,
+		    c->run.result.len);
+		if (c->run.cut) {
+			counters_add(d->counters, truncated);
+			log_line(d->log, LOG_LEVEL_WARN,
+			    "an answer of %s was cut to its limit",
+			    c->check.tool->name);
+		}
+		return;
+	}
+	buf_init(&data, 4096);
+	data_text(&data, "tool", c->check.tool->name, 64);
+	data_text(&data, "detail", failure_detail(c->run.failure), 256);
+	buf_putc(&data, '}');
+	rpc_error(reply, call_id(c), RPC_TOOL_FAILED,
+	    failure_word(c->run.failure), &data);
+	buf_clear(&data);
+}
+
+static void
+dispatch_reject(struct dispatch *d, int code, struct json_span id,
+    const char *detail, struct buf *reply)
+{
+	struct buf data;
+
+	counters_add(d->counters, rejected);
+	if (reply == NULL)
+		return;
+	buf_init(&data, 4096);
+	if (detail != NULL) {
+		data_text(&data, "detail", detail, 512);
+		buf_putc(&data, '}');
+	}
+	rpc_error(reply, id, code, rpc_message(code),
+	    detail == NULL ? NULL : &data);
+	buf_clear(&data);
+}
+
+/* --- the way of a call --- */
+
+static void
+hash_args(struct dispatch *d, struct call *c)
+{
+	struct buf text;
+
+	buf_init(&text, 8 * CALL_RESPONSE_MAX);
+	if (c->rpc.args == NULL || json_canonical(c->rpc.args, &text) == -1) {
+		buf_reset(&text);
+		buf_puts(&text, "null");
+	}
+	digest_text(d->inv->args_digest, text.data, text.len,
+	    c->record.args_hash);
+	buf_clear(&text);
+}
+
+/* With audit_required, a ledger that takes no rows takes no calls either. */
+static bool
+ledger_missing(struct dispatch *d)
+{
+	struct segment_counts n;
+
+	if (!d->inv->policy->audit_required)
+		return false;
+	segment_flush(d->segment);
+	segment_counts(d->segment, &n);
+	return n.waiting > 0;
+}
+
+static enum check_result
+check_call(struct dispatch *d, struct call *c, unsigned wait_ms)
+{
+	c->check.verdict.retry_after_ms = wait_ms;
+	if (wait_ms > 0)
+		c->check.verdict.reason = REASON_RATE_LIMITED;
+	else if (clockwork_refuses(d->clockwork))
+		c->check.verdict.reason = REASON_DEADLINE;
+	else if (ledger_missing(d))
+		c->check.verdict.reason = REASON_AUDIT_UNAVAILABLE;
+	else
+		return registry_check(c, d->inv);
+	return CHECK_REFUSED;
+}
+
+static enum dispatched
+dispatch_call(struct dispatch *d, struct call *c, unsigned wait_ms,
+    struct buf *reply)
+{
+	const struct tool *tool;
+
+	hash_args(d, c);
+	switch (check_call(d, c, wait_ms)) {
+	case CHECK_BAD_ARGS:
+		dispatch_reject(d, RPC_INVALID_PARAMS, call_id(c),
+		    c->check.bad, c->rpc.id == NULL ? NULL : reply);
+		call_free(c);
+		return DISPATCH_DONE;
+	case CHECK_REFUSED:
+		record_denied(d, c);
+		reply_refusal(d, c, reply);
+		call_free(c);
+		return DISPATCH_DONE;
+	case CHECK_MAY:
+		break;
+	}
+	record_started(d, c);
+	tool = c->check.tool;
+	if (c->check.failure != FAIL_NONE) {
+		call_fail(c, c->check.failure);
+	} else if (tool->place != NULL &&
+	    tool->place(c) == PLACE_FILE_WORKER) {
+		worker_submit(d->worker, c);
+		return DISPATCH_LATER;
+	} else {
+		tool->run(c, d->inv);
+	}
+	dispatch_finish(d, c, reply);
+	return DISPATCH_DONE;
+}
+
+void
+dispatch_finish(struct dispatch *d, struct call *c, struct buf *reply)
+{
+	if (c->run.outcome == OUTCOME_SUCCESS && c->check.tool->record != NULL)
+		c->check.tool->record(c, d->inv, d->segment);
+	record_completed(d, c);
+	reply_outcome(d, c, reply);
+	call_free(c);
+}
+
+void
+dispatch_abandon(struct dispatch *d, struct call *c, enum failure why,
+    struct buf *reply)
+{
+	call_fail(c, why);
+	record_completed(d, c);
+	reply_outcome(d, c, reply);
+	call_free(c);
+}
+
+void
+dispatch_too_large(struct dispatch *d, const char *hash, struct buf *reply)
+{
+	struct call *c = call_new();
+	static const char null_id[] = "null";
+
+	if (c == NULL)
+		return;
+	c->check.verdict.reason = REASON_REQUEST_TOO_LARGE;
+	strlcpy(c->record.args_hash, hash, sizeof(c->record.args_hash));
+	c->rpc.id = strdup(null_id);
+	c->rpc.id_len = sizeof(null_id) - 1;
+	limit_take(&d->limit, clock_boot());
+	record_denied(d, c);
+	reply_refusal(d, c, reply);
+	call_free(c);
+}
+
+/* --- methods --- */
+
+/* Only these members may be in the parameters. */
+static const char *
+unknown_param(const cJSON *params, const char *const *known)
+{
+	const char *const *k;
+	const cJSON *p;
+
+	cJSON_ArrayForEach (p, params) {
+		for (k = known; *k != NULL && strcmp(*k, p->string) != 0; k++)
+			;
+		if (*k == NULL)
+			return p->string;
+	}
+	return NULL;
+}
+
+/* A call's own trace context; one that is invalid is as if not given. */
+static void
+take_trace(const struct dispatch *d, const cJSON *params, struct call *c)
+{
+	const char *parent = cJSON_GetStringValue(
+	    cJSON_GetObjectItemCaseSensitive(params, "traceparent"));
+	const char *state = cJSON_GetStringValue(
+	    cJSON_GetObjectItemCaseSensitive(params, "tracestate"));
+
+	c->rpc.trace = d->inv->trace;
+	if (parent == NULL ||
+	    !trace_parse(parent, strlen(parent), &c->rpc.trace))
+		return;
+	c->rpc.own_trace = true;
+	if (state != NULL && trace_state_valid(state, strlen(state)))
+		c->rpc.tracestate = strdup(state);
+}
+
+static int
+take_call(const struct dispatch *d, const struct rpc_request *r, struct call *c)
+{
+	const cJSON *args =
+	    cJSON_GetObjectItemCaseSensitive(r->params, "args");
+
+	if (!r->notification) {
+		c->rpc.id_len = r->id.len;
+		c->rpc.id = malloc(r->id.len);
+		if (c->rpc.id == NULL)
+			return -1;
+		memcpy(c->rpc.id, r->id.p, r->id.len);
+	}
+	c->rpc.tool = strdup(cJSON_GetObjectItemCaseSensitive(r->params,
+	    "tool")->valuestring);
+	if (c->rpc.tool == NULL)
+		return -1;
+	take_trace(d, r->params, c);
+	/* The very tree that was scanned; what is hashed is what runs. */
+	if (args != NULL) {
+		c->rpc.args = cJSON_DetachItemViaPointer(
+		    (cJSON *)(uintptr_t)r->params, (cJSON *)(uintptr_t)args);
+	}
+	return 0;
+}
+
+static enum dispatched
+method_call(struct dispatch *d, const struct rpc_request *r, unsigned wait_ms,
+    size_t budget, uint64_t conn, struct buf *reply)
+{
+	static const char *const known[] = { "tool", "args", "traceparent",
+		"tracestate", NULL };
+	const char *bad = NULL;
+	struct call *c;
+
+	if (!cJSON_IsObject(r->params))
+		bad = "params: must be an object with tool and args";
+	else if (!cJSON_IsString(cJSON_GetObjectItemCaseSensitive(r->params,
+		     "tool")))
+		bad = "tool: must be a string";
+	else if (unknown_param(r->params, known) != NULL)
+		bad = "params: only tool, args, traceparent and tracestate";
+	c = bad == NULL ? call_new() : NULL;
+	if (c != NULL && take_call(d, r, c) == -1) {
+		call_free(c);
+		c = NULL;
+	}
+	if (c == NULL) {
+		dispatch_reject(d, RPC_INVALID_PARAMS, r->id,
+		    bad == NULL ? "out of memory" : bad,
+		    r->notification ? NULL : reply);
+		return DISPATCH_DONE;
+	}
+	c->rpc.conn = conn;
+	c->rpc.budget = budget > r->id.len + 64 ? budget - r->id.len - 64 : 0;
+	if (c->rpc.budget > CALL_RESPONSE_MAX)
+		c->rpc.budget = CALL_RESPONSE_MAX;
+	return dispatch_call(d, c, wait_ms, reply);
+}
+
+static void
+list_tools(const struct dispatch *d, struct buf *out)
+{
+	const struct tool *tools;
+	const char *comma = "";
+	size_t i, n;
+
+	tools = registry_tools(&n);
+	buf_puts(out, "{\"tools\":[");
+	for (i = 0; i < n; i++) {
+		if (grant_tool(d->inv->grant, tools[i].name) != REASON_NONE)
+			continue;
+		buf_printf(out, "%s{\"name\":\"%s\",\"description\":", comma,
+		    tools[i].name);
+		json_put_string(out, tools[i].description,
+		    strlen(tools[i].description));
+		buf_puts(out, ",\"inputSchema\":");
+		registry_schema(&tools[i], out);
+		buf_putc(out, '}');
+		comma = ",";
+	}
+	buf_puts(out, "]}");
+}
+
+static void
+broker_status(const struct dispatch *d, struct buf *out)
+{
+	const struct manifest *m = grant_manifest(d->inv->grant);
+
+	buf_printf(out,
+	    "{\"invocation_id\":\"%s\",\"skill_id\":\"%s\",\"version\":\"%s\","
+	    "\"uptime_ms\":%lld,\"remaining_ms\":%lld,\"calls\":%llu,"
+	    "\"denied\":%llu}",
+	    d->inv->id, m->id, m->version,
+	    (long long)((clock_boot() - d->clockwork->started) / CLOCK_MS),
+	    (long long)clockwork_remaining_ms(d->clockwork),
+	    (unsigned long long)counters_get(d->counters, calls),
+	    (unsigned long long)counters_get(d->counters, denied));
+}
+
+/* Methods besides tool.call: no parameters, an answer made of what we know. */
+static const struct {
+	const char *name;
+	void (*answer)(const struct dispatch *, struct buf *);
+} methods[] = {
+	{ "tool.list", list_tools },
+	{ "broker.status", broker_status },
+};
+
+static void
+method_plain(struct dispatch *d, const struct rpc_request *r, size_t which,
+    struct buf *reply)
+{
+	struct buf out;
+
+	if (r->params != NULL && r->params->child != NULL) {
+		dispatch_reject(d, RPC_INVALID_PARAMS, r->id,
+		    "params: this method takes none",
+		    r->notification ? NULL : reply);
+		return;
+	}
+	if (r->notification)
+		return;
+	buf_init(&out, CALL_RESPONSE_MAX);
+	methods[which].answer(d, &out);
+	rpc_result(reply, r->id, out.data, out.len);
+	buf_clear(&out);
+}
+
+void
+dispatch_garbage(struct dispatch *d, int code, struct json_span id,
+    struct buf *reply)
+{
+	limit_take(&d->limit, clock_boot());
+	dispatch_reject(d, code, id, NULL, reply);
+}
+
+enum dispatched
+dispatch_request(struct dispatch *d, const struct rpc_request *r,
+    size_t budget, uint64_t conn, struct buf *reply)
+{
+	size_t i;
+
+	if (r->code != 0) {
+		dispatch_garbage(d, r->code, r->id, reply);
+		return DISPATCH_DONE;
+	}
+	if (strcmp(r->method, "tool.call") == 0)
+		return method_call(d, r, limit_take(&d->limit, clock_boot()),
+		    budget, conn, reply);
+	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		if (strcmp(r->method, methods[i].name) == 0) {
+			method_plain(d, r, i, reply);
+			return DISPATCH_DONE;
+		}
+	}
+	dispatch_garbage(d, RPC_NO_METHOD, r->id,
+	    r->notification ? NULL : reply);
+	return DISPATCH_DONE;
+}

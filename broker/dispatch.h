@@ -1,0 +1,65 @@
+#ifndef BROKER_DISPATCH_H
+#define BROKER_DISPATCH_H
+
+#include "audit/counters.h"
+#include "audit/log.h"
+#include "audit/segment.h"
+#include "broker/clockwork.h"
+#include "broker/limit.h"
+#include "broker/rpc.h"
+#include "tools/call.h"
+#include "tools/worker.h"
+
+/*
+ * What happens to a request: check, record, run, record, answer. The only
+ * caller of the tools and the only writer of rows about calls.
+ */
+struct dispatch {
+	struct invocation	*inv;
+	struct segment		*segment;
+	struct counters		*counters;
+	struct worker		*worker;
+	struct limit		 limit;
+	const struct clockwork	*clockwork;
+	const struct log	*log;
+	uint64_t		 calls_started;	/* numbers the pairs */
+	char			 last_tool[64];	/* for skill.timeout */
+	bool			 warned_ledger;
+};
+
+enum dispatched {
+	DISPATCH_DONE,		/* the answer, if one is due, is in reply */
+	DISPATCH_LATER		/* a worker has it; dispatch_finish follows */
+};
+
+/*
+ * Handle one request. budget is what its answer may take in bytes; conn comes
+ * back in the finished call as rpc.conn.
+ */
+enum dispatched dispatch_request(struct dispatch *, const struct rpc_request *,
+	    size_t budget, uint64_t conn, struct buf *reply);
+
+/* A worker's call has come back: record it, answer it, free it. */
+void	dispatch_finish(struct dispatch *, struct call *, struct buf *reply);
+
+/* End a call that a worker did not finish: cancelled, or out of time. */
+void	dispatch_abandon(struct dispatch *, struct call *, enum failure,
+	    struct buf *reply);
+
+/*
+ * What is no request (-32700, -32600, -32601): counted as rejected, against the
+ * rate limit too, and answered where reply is not NULL.
+ */
+void	dispatch_garbage(struct dispatch *, int code, struct json_span id,
+	    struct buf *reply);
+
+/* A message over the limit was thrown away; hash is of its bytes. */
+void	dispatch_too_large(struct dispatch *, const char *hash,
+	    struct buf *reply);
+
+/* Append a finished row by the broker; logs when it has to wait or is lost. */
+int	dispatch_row(struct dispatch *, struct row *);
+void	dispatch_subject(const struct dispatch *, const struct call *,
+	    struct row_subject *);
+
+#endif

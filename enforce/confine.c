@@ -1,0 +1,564 @@
+/*
+ * The steps of the confinement, in the order that works (comments say what
+ * breaks in another one). They run in a process that is a fork of the broker,
+ * so they ask the kernel and nothing else: no allocation, no stdio. Against
+ * the skill they guarantee that what is not put into its root is not there.
+ */
+
+#include "enforce/confine.h"
+
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * Where the new root is built. Nothing that is shown in the sandbox lies
+ * below /sys, so covering it hides no source of a bind.
+ */
+#define NEW_ROOT "/sys"
+
+#define ATTR_SHOWN (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+#define ATTR_DATA (ATTR_SHOWN | MOUNT_ATTR_NOEXEC)
+#define ATTR_DEVICE                                                            \
+	(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+
+/* As root the ids change; where they do, a death signal is lost, so it is set
+ * by the step after this one. Before the mounts: what root makes in a tmpfs
+ * while its uid is not mapped is EOVERFLOW. */
+static int
+step_identity(const struct confine_plan *p)
+{
+	uid_t uid = p->namespaces ? CONFINE_INSIDE_ID : p->host_uid;
+	gid_t gid = p->namespaces ? CONFINE_INSIDE_ID : p->host_gid;
+
+	if (!p->root)
+		return 0;
+	if (setgroups(0, NULL) == -1 || setresgid(gid, gid, gid) == -1 ||
+	    setresuid(uid, uid, uid) == -1)
+		return -1;
+	return 0;
+}
+
+static int
+step_death_signal(const struct confine_plan *p)
+{
+	(void)p;
+	return prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static int
+step_not_dumpable(const struct confine_plan *p)
+{
+	(void)p;
+	return prctl(PR_SET_DUMPABLE, 0);
+}
+
+/* A detached mount of a source, with these attributes on all of it. */
+static int
+take_tree(const char *path, uint64_t attributes)
+{
+	struct mount_attr attr = { .attr_set = attributes };
+	int fd;
+
+	fd = open_tree(AT_FDCWD, path,
+	    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (fd == -1)
+		return -1;
+	if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+		sizeof(attr)) == -1) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int
+attach(int tree_fd, const char *target)
+{
+	int result;
+
+	result = move_mount(tree_fd, "", AT_FDCWD, target,
+	    MOVE_MOUNT_F_EMPTY_PATH);
+	close(tree_fd);
+	return result;
+}
+
+/* Make the mount point that fits: a directory or an empty file. */
+static int
+make_point(int tree_fd, const char *target)
+{
+	struct stat st;
+	int fd;
+
+	if (fstat(tree_fd, &st) == -1)
+		return -1;
+	if (S_ISDIR(st.st_mode))
+		return mkdir(target, 0755) == 0 || errno == EEXIST ? 0 : -1;
+	fd = open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+	if (fd == -1)
+		return -1;
+	close(fd);
+	return 0;
+}
+
+/* Show a path of the host; what is missing there is missing here. */
+static int
+show(const char *path, const char *target, uint64_t attributes)
+{
+	int fd = take_tree(path, attributes);
+
+	if (fd == -1)
+		return errno == ENOENT || errno == EACCES ? 0 : -1;
+	if (make_point(fd, target) == -1) {
+		close(fd);
+		return -1;
+	}
+	return attach(fd, target);
+}
+
+/* Show what the broker has judged, and nothing else that took its place. */
+static int
+show_bind(const struct confine_bind *b, const char *target,
+    uint64_t attributes)
+{
+	struct mount_attr attr = { .attr_set = attributes };
+	struct stat st;
+	int fd = b->tree_fd;
+
+	if (fd == -1) {
+		fd = take_tree(b->path, attributes);
+		if (fd == -1)
+			return -1;
+	} else if (mount_setattr(fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+		       sizeof(attr)) == -1) {
+		return -1;
+	}
+	if (fstat(fd, &st) == -1)
+		return -1;
+	if (st.st_dev != b->dev || st.st_ino != b->ino) {
+		errno = ESTALE;
+		return -1;
+	}
+	if (make_point(fd, target) == -1)
+		return -1;
+	return attach(fd, target);
+}
+
+static int
+put_file(const char *name, const char *text)
+{
+	size_t len = strlen(text);
+	ssize_t n;
+	int fd;
+
+	fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (fd == -1)
+		return -1;
+	n = write(fd, text, len);
+	close(fd);
+	return n == (ssize_t)len ? 0 : -1;
+}
+
+/* /bin and its like are links into /usr on most hosts and directories on some. */
+static int
+show_top(const char *host, const char *name)
+{
+	char target[64];
+	struct stat st;
+	ssize_t n;
+
+	if (lstat(host, &st) == -1)
+		return 0;
+	if (!S_ISLNK(st.st_mode))
+		return show(host, name, ATTR_SHOWN);
+	n = readlink(host, target, sizeof(target) - 1);
+	if (n <= 0)
+		return -1;
+	target[n] = '\0';
+	return symlink(target, name);
+}
+
+/* What programs need of /etc (SPEC 8); no secret is among it. */
+static const char *const etc_shown[][2] = {
+	{ "/etc/ld.so.cache", "etc/ld.so.cache" },
+	{ "/etc/nsswitch.conf", "etc/nsswitch.conf" },
+	{ "/etc/localtime", "etc/localtime" },
+	{ "/etc/alternatives", "etc/alternatives" },
+	{ "/etc/ssl/certs", "etc/ssl/certs" },
+	{ "/etc/ssl/openssl.cnf", "etc/ssl/openssl.cnf" },
+	{ "/etc/ca-certificates", "etc/ca-certificates" },
+	{ "/etc/services", "etc/services" },
+	{ "/etc/protocols", "etc/protocols" },
+	{ "/etc/mime.types", "etc/mime.types" },
+};
+
+static int
+fill_etc(void)
+{
+	size_t i;
+
+	if (mkdir("etc", 0755) == -1 || mkdir("etc/ssl", 0755) == -1)
+		return -1;
+	if (put_file("etc/passwd",
+		"skill:x:1000:1000:skill:/tmp:/bin/sh\n"
+		"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n") == -1 ||
+	    put_file("etc/group", "skill:x:1000:\nnogroup:x:65534:\n") == -1 ||
+	    put_file("etc/hostname", CONFINE_HOSTNAME "\n") == -1 ||
+	    put_file("etc/hosts", "127.0.0.1 localhost\n") == -1)
+		return -1;
+	for (i = 0; i < sizeof(etc_shown) / sizeof(etc_shown[0]); i++) {
+		if (show(etc_shown[i][0], etc_shown[i][1], ATTR_DATA) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+step_private_root(const struct confine_plan *p)
+{
+	static const char *const top[][2] = { { "/bin", "bin" },
+		{ "/sbin", "sbin" }, { "/lib", "lib" }, { "/lib32", "lib32" },
+		{ "/lib64", "lib64" }, { "/libx32", "libx32" } };
+	size_t i;
+
+	if (!p->namespaces) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == -1 ||
+	    mount("tmpfs", NEW_ROOT, "tmpfs", MS_NOSUID | MS_NODEV,
+		"mode=755,size=1m,nr_inodes=512") == -1 ||
+	    chdir(NEW_ROOT) == -1)
+		return -1;
+	if (show("/usr", "usr", ATTR_SHOWN) == -1)
+		return -1;
+	for (i = 0; i < sizeof(top) / sizeof(top[0]); i++) {
+		if (show_top(top[i][0], top[i][1]) == -1)
+			return -1;
+	}
+	if (fill_etc() == -1 || mkdir("proc", 0555) == -1)
+		return -1;
+	return show_bind(&p->skill, "skill", ATTR_SHOWN);
+}
+
+/*
+ * The client, first in the default search path of every shell. The host's
+ * /usr/local/sbin is read-only here, so an empty directory covers it.
+ */
+static int
+step_client(const struct confine_plan *p)
+{
+	struct mount_attr attr = { .attr_set = ATTR_SHOWN };
+
+	if (!p->namespaces) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	if (mount("tmpfs", "usr/local/sbin", "tmpfs", MS_NOSUID | MS_NODEV,
+		"mode=755,size=4k,nr_inodes=8") == -1)
+		return -1;
+	if (show_bind(&p->self, "usr/local/sbin/cyberos", ATTR_SHOWN) == -1)
+		return -1;
+	return mount_setattr(AT_FDCWD, "usr/local/sbin", 0, &attr,
+	    sizeof(attr));
+}
+
+static int
+step_private_tmp(const struct confine_plan *p)
+{
+	char name[256] = "tmp/";
+
+	if (!p->namespaces) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	if (mkdir("tmp", 01777) == -1 ||
+	    mount("tmpfs", "tmp", "tmpfs",
+		MS_NOSUID | MS_NODEV | MS_NOEXEC, p->tmp_options) == -1)
+		return -1;
+	if (strlcat(name, p->socket_name, sizeof(name)) >= sizeof(name)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	/* Writable: connecting to a socket needs that. */
+	return show_bind(&p->socket, name,
+	    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
+static int
+step_devices(const struct confine_plan *p)
+{
+	static const char *const nodes[][2] = { { "/dev/null", "dev/null" },
+		{ "/dev/zero", "dev/zero" }, { "/dev/full", "dev/full" },
+		{ "/dev/random", "dev/random" },
+		{ "/dev/urandom", "dev/urandom" } };
+	static const char *const links[][2] = { { "/proc/self/fd", "dev/fd" },
+		{ "/proc/self/fd/0", "dev/stdin" },
+		{ "/proc/self/fd/1", "dev/stdout" },
+		{ "/proc/self/fd/2", "dev/stderr" }, { "/tmp", "dev/shm" } };
+	size_t i;
+
+	if (!p->namespaces) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	if (mkdir("dev", 0755) == -1)
+		return -1;
+	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		if (show(nodes[i][0], nodes[i][1], ATTR_DEVICE) == -1)
+			return -1;
+	}
+	for (i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		if (symlink(links[i][0], links[i][1]) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+/* Before the old root is gone: the kernel wants to see a whole proc once. */
+static int
+step_proc(const struct confine_plan *p)
+{
+	if (!p->namespaces) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	return mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+	    "hidepid=2");
+}
+
+static int
+step_pivot_root(const struct confine_plan *p)
+{
+	struct mount_attr attr = { .attr_set = ATTR_DATA };
+
+	if (!p->namespaces) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	if (syscall(SYS_pivot_root, ".", ".") == -1 ||
+	    umount2(".", MNT_DETACH) == -1 || chdir("/") == -1)
+		return -1;
+	return mount_setattr(AT_FDCWD, "/", 0, &attr, sizeof(attr));
+}
+
+static int
+step_hostname(const struct confine_plan *p)
+{
+	if (!p->namespaces) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	return sethostname(CONFINE_HOSTNAME, sizeof(CONFINE_HOSTNAME) - 1);
+}
+
+/*
+ * All five sets. The bounding set can be emptied by an ordinary user only
+ * inside a user namespace; without one, no_new_privs makes it moot.
+ */
+static int
+step_capabilities(const struct confine_plan *p)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3
+	};
+	struct __user_cap_data_struct none[2];
+	unsigned long cap;
+
+	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == -1 &&
+		    (p->namespaces || p->root))
+			return -1;
+	}
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == -1)
+		return -1;
+	if (prctl(PR_SET_SECUREBITS,
+		SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+		    SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |
+		    SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+		    SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
+		0, 0, 0) == -1 &&
+	    (p->namespaces || p->root))
+		return -1;
+	memset(none, 0, sizeof(none));
+	return (int)syscall(SYS_capset, &head, none);
+}
+
+static int
+step_no_new_privs(const struct confine_plan *p)
+{
+	(void)p;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static int
+step_session(const struct confine_plan *p)
+{
+	(void)p;
+	return setsid() == -1 ? -1 : 0;
+}
+
+static int
+step_signals(const struct confine_plan *p)
+{
+	struct sigaction action;
+	sigset_t none;
+	int sig;
+
+	(void)p;
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = SIG_DFL;
+	for (sig = 1; sig < NSIG; sig++) {
+		if (sig != SIGKILL && sig != SIGSTOP &&
+		    sigaction(sig, &action, NULL) == -1 && errno != EINVAL)
+			return -1;
+	}
+	sigemptyset(&none);
+	return sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static int
+limit(int resource, rlim_t value)
+{
+	struct rlimit r = { value, value };
+	struct rlimit now;
+
+	/* Never above what we have: raising a hard limit is not ours to do. */
+	if (getrlimit((__rlimit_resource_t)resource, &now) == -1)
+		return -1;
+	if (now.rlim_max < value)
+		r.rlim_cur = r.rlim_max = now.rlim_max;
+	return setrlimit((__rlimit_resource_t)resource, &r);
+}
+
+/* Processes last: it counts our init, which shares the uid, but not what else
+ * runs under it on the host, as long as there is a user namespace. */
+static int
+step_limits(const struct confine_plan *p)
+{
+	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_NOFILE, 256) == -1 ||
+	    limit(RLIMIT_CPU, p->cpu_seconds) == -1 ||
+	    limit(RLIMIT_FSIZE, (rlim_t)p->tmp_mb << 20) == -1 ||
+	    limit(RLIMIT_AS, (rlim_t)p->memory_mb << 20) == -1)
+		return -1;
+	if (!p->namespaces && !p->root)
+		return 0; /* it would count all that the user runs */
+	return limit(RLIMIT_NPROC, p->max_processes + 1);
+}
+
+static int
+step_working_directory(const struct confine_plan *p)
+{
+	return chdir(p->namespaces ? CONFINE_SKILL_DIR : p->skill_path);
+}
+
+/* Descriptors 0, 1, 2 and the close-on-exec one that reports are left. */
+static int
+step_descriptors(const struct confine_plan *p)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (dup2(p->stdio[i], i) == -1)
+			return -1;
+	}
+	return (int)syscall(SYS_close_range, 5, ~0U, 0);
+}
+
+#define CLONE_STEP(name, need, flag, guarantees)                               \
+	{ name, need, CONFINE_AT_CLONE, flag, NULL, guarantees }
+#define INIT_STEP(name, need, apply, guarantees)                               \
+	{ name, need, CONFINE_IN_INIT, 0, apply, guarantees }
+#define SKILL_STEP(name, need, apply, guarantees)                              \
+	{ name, need, CONFINE_IN_SKILL, 0, apply, guarantees }
+
+static const struct confine_step steps[] = {
+	CLONE_STEP("user_namespace", CONFINE_REQUIRED, CLONE_NEWUSER,
+	    "no identity and no capability of the host"),
+	CLONE_STEP("mount_namespace", CONFINE_REQUIRED, CLONE_NEWNS,
+	    "mounts of its own"),
+	CLONE_STEP("pid_namespace", CONFINE_REQUIRED, CLONE_NEWPID,
+	    "sees and signals its own processes only; all end together"),
+	CLONE_STEP("network_namespace", CONFINE_REQUIRED, CLONE_NEWNET,
+	    "no interface but a loopback that is down"),
+	CLONE_STEP("ipc_namespace", CONFINE_REQUIRED, CLONE_NEWIPC,
+	    "no System V objects or message queues of the host"),
+	CLONE_STEP("uts_namespace", CONFINE_REQUIRED, CLONE_NEWUTS,
+	    "a host name of its own"),
+	CLONE_STEP("cgroup_namespace", CONFINE_IF_ABLE, CLONE_NEWCGROUP,
+	    "does not see where it stands among the host's cgroups"),
+	INIT_STEP("identity", CONFINE_ALWAYS, step_identity,
+	    "never host root; as root a host uid of its own"),
+	INIT_STEP("death_signal", CONFINE_ALWAYS, step_death_signal,
+	    "dies when the broker dies"),
+	INIT_STEP("not_dumpable", CONFINE_ALWAYS, step_not_dumpable,
+	    "init's memory and descriptors cannot be looked at"),
+	INIT_STEP("private_root", CONFINE_REQUIRED, step_private_root,
+	    "read-only /usr, parts of /etc, the skill's directory, no more"),
+	INIT_STEP("client", CONFINE_IF_ABLE, step_client,
+	    "the cyberos command is in the search path"),
+	INIT_STEP("private_tmp", CONFINE_REQUIRED, step_private_tmp,
+	    "a limited /tmp with this invocation's socket and no other"),
+	INIT_STEP("devices", CONFINE_REQUIRED, step_devices,
+	    "null, zero, full, random, urandom and no other device"),
+	INIT_STEP("proc", CONFINE_IF_ABLE, step_proc,
+	    "a /proc that shows its own processes only"),
+	INIT_STEP("pivot_root", CONFINE_REQUIRED, step_pivot_root,
+	    "the host's file system is not there any more"),
+	INIT_STEP("hostname", CONFINE_IF_ABLE, step_hostname,
+	    "does not learn the host's name"),
+	INIT_STEP("capabilities", CONFINE_ALWAYS, step_capabilities,
+	    "none, in all five sets"),
+	INIT_STEP("no_new_privs", CONFINE_ALWAYS, step_no_new_privs,
+	    "no program gives it more rights than it has"),
+	SKILL_STEP("session", CONFINE_ALWAYS, step_session,
+	    "no controlling terminal, a process group of its own"),
+	SKILL_STEP("signals", CONFINE_ALWAYS, step_signals,
+	    "default dispositions, nothing blocked"),
+	SKILL_STEP("working_directory", CONFINE_ALWAYS,
+	    step_working_directory, "begins in the skill's directory"),
+	SKILL_STEP("descriptors", CONFINE_ALWAYS, step_descriptors,
+	    "0, 1 and 2 only"),
+	SKILL_STEP("limits", CONFINE_ALWAYS, step_limits,
+	    "memory, processor time, processes, files, no core dumps"),
+	{ "landlock", CONFINE_REQUIRED, CONFINE_NOT_BUILT, 0, NULL,
+	    "files, TCP, abstract sockets and signals, once more" },
+	{ "seccomp", CONFINE_REQUIRED, CONFINE_NOT_BUILT, 0, NULL,
+	    "a list of system calls, refused attempts recorded" },
+};
+
+_Static_assert(sizeof(steps) / sizeof(steps[0]) <= CONFINE_STEPS_MAX,
+    "the table fits where its states are kept");
+
+const struct confine_step *
+confine_steps(size_t *n)
+{
+	*n = sizeof(steps) / sizeof(steps[0]);
+	return steps;
+}
+
+const char *
+confine_state_word(enum confine_state state)
+{
+	switch (state) {
+	case CONFINE_ACTIVE:
+		return "active";
+	case CONFINE_UNBUILT:
+		return "not built";
+	case CONFINE_MISSING:
+		break;
+	}
+	return "not available";
+}

@@ -1,0 +1,92 @@
+#ifndef ENFORCE_CONFINE_H
+#define ENFORCE_CONFINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * The confinement of a skill (SPEC 8) as one ordered table. Each row is a
+ * layer: what it guarantees, where it is applied, and whether a start without
+ * it is possible. --result, the ledger and the manual are made of it.
+ */
+
+enum confine_need {
+	CONFINE_ALWAYS,		/* no skill starts without it */
+	CONFINE_REQUIRED,	/* only --sandbox best-effort does without it */
+	CONFINE_IF_ABLE		/* missing: one WARN line */
+};
+
+enum confine_place {
+	CONFINE_AT_CLONE,	/* a flag of clone3 */
+	CONFINE_IN_INIT,	/* in the small init, PID 1 of the sandbox */
+	CONFINE_IN_SKILL,	/* in the skill's process, before exec */
+	CONFINE_NOT_BUILT	/* not part of this version */
+};
+
+enum confine_state {
+	CONFINE_MISSING,
+	CONFINE_ACTIVE,
+	CONFINE_UNBUILT
+};
+
+struct confine_plan;
+
+struct confine_step {
+	const char		*name;
+	enum confine_need	 need;
+	enum confine_place	 place;
+	uint64_t		 flag;		/* CONFINE_AT_CLONE */
+	/* 0 or -1 with errno; async-signal-safe: runs between fork and exec. */
+	int			(*apply)(const struct confine_plan *);
+	const char		*guarantees;
+};
+
+#define CONFINE_STEPS_MAX	32
+
+const struct confine_step *confine_steps(size_t *n);
+
+/* "active", "not available", "not built". */
+const char	*confine_state_word(enum confine_state);
+
+/* Something of the host that shows in the sandbox. */
+struct confine_bind {
+	const char	*path;		/* opened in the new mount namespace */
+	int		 tree_fd;	/* or a detached mount, from open_tree */
+	dev_t		 dev;		/* what path must turn out to be */
+	ino_t		 ino;
+};
+
+/* Everything the steps need, laid out before the clone. */
+struct confine_plan {
+	bool		 best_effort;
+	bool		 root;		/* we are host root */
+	bool		 namespaces;	/* set by spawn: the clone took its flags */
+	uid_t		 host_uid;	/* what uid 1000 inside is outside */
+	gid_t		 host_gid;
+	struct confine_bind skill;	/* directory, shown as /skill */
+	struct confine_bind self;	/* file, /usr/local/sbin/cyberos */
+	struct confine_bind socket;	/* file, shown in /tmp */
+	const char	*socket_name;	/* its last path component */
+	const char	*skill_path;	/* of the directory, on the host */
+	unsigned	 tmp_mb;
+	char		 tmp_options[64];	/* of the tmpfs, from tmp_mb */
+	unsigned	 memory_mb;
+	unsigned	 cpu_seconds;
+	unsigned	 max_processes;
+	int		 stdio[3];	/* each at 10 or above */
+	char		**argv;		/* argv[0] is filled in */
+	const char	*main_path[2];	/* of main: on the host, and inside */
+	char *const	*envp[2];	/* likewise; the socket's path differs */
+	int		 report_fd;	/* set by spawn */
+	int		 go_fd;		/* set by spawn */
+	int		 control_fd;	/* set by spawn: init's end */
+	int		 keep_fd;	/* held by init while it lives, or -1 */
+};
+
+#define CONFINE_INSIDE_ID	1000	/* uid and gid in the sandbox */
+#define CONFINE_SKILL_DIR	"/skill"
+#define CONFINE_HOSTNAME	"skill"
+
+#endif

@@ -1,0 +1,78 @@
+#ifndef ENFORCE_SPAWN_H
+#define ENFORCE_SPAWN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "enforce/confine.h"
+
+/*
+ * Start the sandbox: clone, the steps of confine.c, a small init that is not
+ * the skill. The failing step and its errno come up a pipe. Call it from the
+ * main thread, before any other thread exists.
+ */
+struct spawned {
+	pid_t	 init_pid;
+	int	 init_pidfd;
+	int	 control_fd;	/* to init; a SOCK_SEQPACKET socket */
+	int	 report_fd;
+	int	 go_fd;
+	enum confine_state states[CONFINE_STEPS_MAX];
+};
+
+void	spawn_init(struct spawned *);
+void	spawn_clear(struct spawned *);
+
+/*
+ * Build the sandbox up to the point where the skill's process waits for one
+ * byte. 0, or -1 with a sentence in why[] that names the step; then nothing of
+ * it is left.
+ */
+int	spawn_start(struct confine_plan *, struct spawned *, char *why,
+	    size_t whylen);
+
+/* Let the skill go. 0 when its program was executed, else its errno. */
+int	spawn_go(struct spawned *);
+
+/* Init sends SIGTERM, then SIGCONT, to every process of the skill. */
+void	spawn_terminate(const struct spawned *);
+
+/* SIGKILL to init: the kernel ends everything in the sandbox. */
+void	spawn_kill(const struct spawned *);
+
+/* Ask init who is at the other end of an accepted connection. */
+int	spawn_judge(const struct spawned *, int conn_fd);
+
+enum spawn_event {
+	SPAWN_NOTHING,
+	SPAWN_STATUS,		/* the skill's process has ended */
+	SPAWN_PEER,		/* the answer to spawn_judge, in order */
+	SPAWN_GONE		/* init has closed its end */
+};
+
+struct spawn_message {
+	int	 code;		/* si_code: CLD_EXITED, CLD_KILLED, CLD_DUMPED */
+	int	 status;	/* exit code or signal */
+	pid_t	 pid;		/* of the peer, in the sandbox; 0: a stranger */
+	uid_t	 uid;
+};
+
+/* Receive one message from init; never blocks. */
+enum spawn_event spawn_receive(const struct spawned *, struct spawn_message *);
+
+/*
+ * As root: a host uid of its own for an invocation, out of first..last, locked
+ * host-wide while the returned descriptor (or a copy in init) is open. The
+ * descriptor, or -1 with errno; EBUSY when all are taken.
+ */
+int	spawn_lock_uid(uid_t first, uid_t last, uid_t *);
+
+/*
+ * Root's way to show something to the sandbox's uid: a detached copy of the
+ * mount behind fd, owner id-mapped to uid where the file system can do that.
+ * A descriptor, or -1 with errno.
+ */
+int	spawn_tree(int fd, uid_t owner, uid_t uid);
+
+#endif

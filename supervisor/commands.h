@@ -1,0 +1,13 @@
+#ifndef SUPERVISOR_COMMANDS_H
+#define SUPERVISOR_COMMANDS_H
+
+/*
+ * The commands behind the table in main.c. argv[0] is the last word of the
+ * command; the result is the exit status.
+ */
+int	run_main(int argc, char **argv);
+int	inspect_status(int argc, char **argv);
+int	inspect_tools(int argc, char **argv);
+int	client_call(int argc, char **argv);
+
+#endif

@@ -1,0 +1,26 @@
+#ifndef SUPERVISOR_EXIT_H
+#define SUPERVISOR_EXIT_H
+
+/* Exit statuses (SPEC 1). "run" has the second list besides the skill's own. */
+enum {
+	EXIT_FINE = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_CONFIG = 3,
+	EXIT_NETWORK = 4,
+	EXIT_DENIED = 5,
+	EXIT_INVALID = 6,
+	EXIT_INTERRUPTED = 7
+};
+
+enum {
+	EXIT_RUN_POLICY = 5,
+	EXIT_RUN_INVALID = 6,
+	EXIT_RUN_DEADLINE = 124,
+	EXIT_RUN_BROKER = 125,
+	EXIT_RUN_NO_EXEC = 126,
+	EXIT_RUN_NO_SKILL = 127,
+	EXIT_RUN_SIGNAL = 128
+};
+
+#endif

@@ -1,0 +1,110 @@
+/*
+ * Output files of ours. No link is followed and no device is replaced: the
+ * directory is held, and the name in it is only ever the target of a rename.
+ */
+
+#include "supervisor/outfile.h"
+
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void
+outfile_init(struct outfile *o)
+{
+	memset(o, 0, sizeof(*o));
+	o->dir_fd = o->fd = -1;
+}
+
+static int
+split(const char *path, char dir[PATH_MAX], char leaf[NAME_MAX + 1])
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash == NULL ? path : slash + 1;
+	size_t n = slash == NULL ? 0 : (size_t)(slash - path);
+
+	if (name[0] == '\0' || strcmp(name, ".") == 0 ||
+	    strcmp(name, "..") == 0 || n >= PATH_MAX ||
+	    strlcpy(leaf, name, NAME_MAX + 1) > NAME_MAX) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (slash == NULL)
+		strlcpy(dir, ".", PATH_MAX);
+	else if (n == 0)
+		strlcpy(dir, "/", PATH_MAX);
+	else
+		snprintf(dir, PATH_MAX, "%.*s", (int)n, path);
+	return 0;
+}
+
+int
+outfile_open(struct outfile *o, const char *path)
+{
+	char dir[PATH_MAX];
+	struct stat st;
+
+	if (split(path, dir, o->leaf) == -1)
+		return -1;
+	o->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (o->dir_fd == -1)
+		return -1;
+	if (fstatat(o->dir_fd, o->leaf, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    !S_ISREG(st.st_mode)) {
+		close(o->dir_fd);
+		o->dir_fd = -1;
+		errno = EINVAL;
+		return -1;
+	}
+	snprintf(o->temp, sizeof(o->temp), ".cyberos-%08x%08x.tmp",
+	    arc4random(), arc4random());
+	snprintf(o->temp_path, sizeof(o->temp_path), "%.4000s/%s", dir,
+	    o->temp);
+	o->fd = openat(o->dir_fd, o->temp,
+	    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (o->fd == -1) {
+		close(o->dir_fd);
+		o->dir_fd = -1;
+		return -1;
+	}
+	return 0;
+}
+
+int
+outfile_commit(struct outfile *o, const char *text, size_t len)
+{
+	ssize_t n;
+
+	while (len > 0) {
+		n = write(o->fd, text, len);
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1)
+			return -1;
+		text += n;
+		len -= (size_t)n;
+	}
+	if (fsync(o->fd) == -1 ||
+	    renameat(o->dir_fd, o->temp, o->dir_fd, o->leaf) == -1)
+		return -1;
+	o->temp[0] = '\0';
+	return 0;
+}
+
+void
+outfile_clear(struct outfile *o)
+{
+	if (o->dir_fd != -1) {
+		if (o->temp[0] != '\0')
+			unlinkat(o->dir_fd, o->temp, 0);
+		close(o->dir_fd);
+	}
+	if (o->fd != -1)
+		close(o->fd);
+	outfile_init(o);
+}

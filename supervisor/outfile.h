@@ -1,0 +1,31 @@
+#ifndef SUPERVISOR_OUTFILE_H
+#define SUPERVISOR_OUTFILE_H
+
+#include <limits.h>
+#include <stddef.h>
+
+/*
+ * A file that appears complete or not at all: made under another name in its
+ * directory before the skill starts, renamed at the end (SPEC 1).
+ */
+struct outfile {
+	int	dir_fd;			/* -1: there is none */
+	int	fd;
+	char	leaf[NAME_MAX + 1];
+	char	temp[64];
+	char	temp_path[PATH_MAX];	/* of the unfinished file */
+};
+
+void	outfile_init(struct outfile *);
+
+/*
+ * 0, or -1 with errno; EINVAL: the name is taken by something that is no
+ * regular file (a link, a device), which is never replaced.
+ */
+int	outfile_open(struct outfile *, const char *path);
+int	outfile_commit(struct outfile *, const char *text, size_t len);
+
+/* Forget an unfinished file. */
+void	outfile_clear(struct outfile *);
+
+#endif

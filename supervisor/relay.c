@@ -1,0 +1,192 @@
+/*
+ * Between the skill's streams and ours. Bytes are copied and never looked at.
+ * A write happens when poll allows it and is no longer than PIPE_BUF, so a
+ * reader that stops reading does not stop the supervisor.
+ */
+
+#include "supervisor/relay.h"
+
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+static int
+high(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+	int saved = errno;
+
+	close(fd);
+	errno = saved;
+	return copy;
+}
+
+static int
+open_null(int stream)
+{
+	int fd = open("/dev/null",
+	    (stream == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+
+	return fd == -1 ? -1 : high(fd);
+}
+
+/* A pipe between our stream and the skill's. */
+static int
+open_pump(struct relay *r, int stream)
+{
+	struct relay_pump *p = &r->pump[stream];
+	int fds[2], ours, theirs;
+
+	if (pipe2(fds, O_CLOEXEC) == -1)
+		return -1;
+	ours = high(fds[stream == 0]);
+	theirs = high(fds[stream != 0]);
+	if (ours == -1 || theirs == -1 ||
+	    fcntl(ours, F_SETFL, O_NONBLOCK) == -1)
+		return -1;
+	r->skill[stream] = theirs;
+	p->from = stream == 0 ? STDIN_FILENO : ours;
+	p->to = stream == 0 ? ours : stream;
+	return 0;
+}
+
+static int
+open_stream(struct relay *r, int stream, enum relay_mode mode)
+{
+	struct stat st;
+
+	if (mode == RELAY_NULL ||
+	    (fstat(stream, &st) == -1 && errno == EBADF)) {
+		r->skill[stream] = open_null(stream);
+		return r->skill[stream] == -1 ? -1 : 0;
+	}
+	if (fstat(stream, &st) == -1)
+		return -1;
+	if (S_ISDIR(st.st_mode)) {
+		errno = EISDIR;
+		return -1;
+	}
+	if (mode == RELAY_ALWAYS || S_ISREG(st.st_mode) ||
+	    S_ISBLK(st.st_mode))
+		return open_pump(r, stream);
+	r->skill[stream] = fcntl(stream, F_DUPFD_CLOEXEC, 10);
+	return r->skill[stream] == -1 ? -1 : 0;
+}
+
+int
+relay_open(struct relay *r, enum relay_mode mode)
+{
+	int i;
+
+	memset(r, 0, sizeof(*r));
+	for (i = 0; i < 3; i++)
+		r->skill[i] = r->pump[i].from = r->pump[i].to = -1;
+	for (i = 0; i < 3; i++) {
+		if (open_stream(r, i, mode) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+void
+relay_forked(struct relay *r)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (r->skill[i] != -1)
+			close(r->skill[i]);
+		r->skill[i] = -1;
+	}
+}
+
+void
+relay_poll(const struct relay *r, struct pollfd *fds)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		fds[i].fd = r->pump[i].len > 0 ? r->pump[i].to
+					       : r->pump[i].from;
+		fds[i].events = r->pump[i].len > 0 ? POLLOUT : POLLIN;
+		fds[i].revents = 0;
+	}
+}
+
+static void
+stop(struct relay *r, int stream)
+{
+	struct relay_pump *p = &r->pump[stream];
+
+	/* Ours is the pipe; the other one belongs to the caller. */
+	close(stream == 0 ? p->to : p->from);
+	p->from = p->to = -1;
+	p->len = 0;
+}
+
+static void
+pump_step(struct relay *r, int stream)
+{
+	struct relay_pump *p = &r->pump[stream];
+	ssize_t n;
+
+	if (p->from == -1)
+		return;
+	if (p->len > 0) {
+		n = write(p->to, p->data, p->len);
+		if (n > 0) {
+			p->len -= (size_t)n;
+			memmove(p->data, p->data + n, p->len);
+		} else if (n == -1 && errno != EAGAIN && errno != EINTR) {
+			stop(r, stream);
+		}
+		return;
+	}
+	n = read(p->from, p->data, sizeof(p->data));
+	if (n > 0)
+		p->len = (size_t)n;
+	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+		stop(r, stream);
+}
+
+void
+relay_step(struct relay *r, const struct pollfd *fds)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (fds[i].fd != -1 && fds[i].revents != 0)
+			pump_step(r, i);
+	}
+}
+
+void
+relay_drain(struct relay *r)
+{
+	struct pollfd fds[RELAY_POLLFDS];
+
+	if (r->pump[0].from != -1)
+		stop(r, 0);
+	while (r->pump[1].from != -1 || r->pump[2].from != -1) {
+		relay_poll(r, fds);
+		if (poll(fds, RELAY_POLLFDS, -1) == -1 && errno != EINTR)
+			return;
+		relay_step(r, fds);
+	}
+}
+
+void
+relay_close(struct relay *r)
+{
+	int i;
+
+	relay_forked(r);
+	for (i = 0; i < 3; i++) {
+		if (r->pump[i].from != -1)
+			stop(r, i);
+	}
+}

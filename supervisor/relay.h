@@ -1,0 +1,45 @@
+#ifndef SUPERVISOR_RELAY_H
+#define SUPERVISOR_RELAY_H
+
+#include <poll.h>
+#include <stddef.h>
+
+/*
+ * The skill's standard streams (SPEC 1). A terminal or a pipe is inherited; a
+ * regular file goes through a pipe of ours, since a descriptor of it could be
+ * opened again for writing; a directory is refused.
+ */
+enum relay_mode {
+	RELAY_INHERIT,		/* as above */
+	RELAY_NULL,		/* /dev/null */
+	RELAY_ALWAYS		/* pipes, whatever they are */
+};
+
+struct relay {
+	int	skill[3];	/* what the skill gets; each at 10 or above */
+	struct relay_pump {
+		int	from;	/* -1: nothing to do */
+		int	to;
+		char	data[4096];	/* at most PIPE_BUF, so that a write
+					 * that poll allows never waits */
+		size_t	len;
+	} pump[3];
+};
+
+#define RELAY_POLLFDS	3
+
+/* 0, or -1 with errno; EISDIR: a stream is a directory. */
+int	relay_open(struct relay *, enum relay_mode);
+
+/* After the fork: the supervisor's copies of the skill's ends are closed. */
+void	relay_forked(struct relay *);
+
+/* Fill RELAY_POLLFDS entries (fd -1 where nothing is to do). */
+void	relay_poll(const struct relay *, struct pollfd *);
+void	relay_step(struct relay *, const struct pollfd *);
+
+/* Copy what is left of the skill's output; its processes are gone. */
+void	relay_drain(struct relay *);
+void	relay_close(struct relay *);
+
+#endif

@@ -1,0 +1,40 @@
+#ifndef SUPERVISOR_SETTINGS_H
+#define SUPERVISOR_SETTINGS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "enforce/policy.h"
+
+/*
+ * What the operator wants: the configuration files, the environment and the
+ * command line, in this order of rank, none of them beyond what the system's
+ * file has fixed (SPEC 1, 13).
+ */
+struct settings {
+	struct policy	 policy;
+	char		 store[PATH_MAX];
+	char		*files[3];	/* configuration that was read; NULL ends */
+};
+
+#define SETTINGS_SYSTEM_FILE	"/etc/cyberos/broker.yaml"
+
+/* From the command line; NULL means not given. */
+struct settings_options {
+	const char	*config;
+	const char	*store;
+	const char	*skills;
+	const char	*socket_dir;
+	const char	*sandbox;	/* "required" or "best-effort" */
+};
+
+/*
+ * Fill *s. After it policy.skills and policy.socket_dir are set. 0, or -1 with
+ * a sentence in why[]; the caller clears *s in any case.
+ */
+int	settings_load(struct settings *, const struct settings_options *,
+	    char *why, size_t whylen);
+void	settings_clear(struct settings *);
+
+#endif
