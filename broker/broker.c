@@ -838,9 +838,7 @@ set_up(struct broker *b)
 	inv->policy = b->job->policy;
 	inv->digest = b->digest;
 	inv->args_digest = b->args_digest;
-	inv->memory_fd = store_memory(b->job->store, b->job->tenant);
-	if (inv->memory_fd == -1)
-		return refused_errno(b, "memory");
+	inv->memory_fd = b->job->memory_fd;
 	if (!protect_places(b) || !open_counters(b))
 		return false;
 	inv->protect = b->protect;

@@ -8,7 +8,6 @@
 #include "audit/digest.h"
 #include "audit/log.h"
 #include "audit/segment.h"
-#include "audit/store.h"
 #include "audit/trace.h"
 #include "enforce/policy.h"
 #include "enforce/confine.h"
@@ -39,8 +38,8 @@ struct broker_job {
 	const char	*socket_dir;
 	const char	*const *protect;	/* files out of reach, NULL-terminated */
 	const struct policy *policy;
-	const struct store *store;
 	struct log	 log;
+	int		 memory_fd;	/* the tenant's memory root */
 	int		 segment_fd;
 	int		 lock_fd;
 	int		 status_fd;

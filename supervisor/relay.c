@@ -105,6 +105,17 @@ relay_forked(struct relay *r)
 }
 
 void
+relay_shed(struct relay *r)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (r->pump[i].from != -1)
+			close(i == 0 ? r->pump[i].to : r->pump[i].from);
+	}
+}
+
+void
 relay_poll(const struct relay *r, struct pollfd *fds)
 {
 	int i;

@@ -34,6 +34,9 @@ int	relay_open(struct relay *, enum relay_mode);
 /* After the fork: the supervisor's copies of the skill's ends are closed. */
 void	relay_forked(struct relay *);
 
+/* In the broker: the supervisor's ends are closed. */
+void	relay_shed(struct relay *);
+
 /* Fill RELAY_POLLFDS entries (fd -1 where nothing is to do). */
 void	relay_poll(const struct relay *, struct pollfd *);
 void	relay_step(struct relay *, const struct pollfd *);

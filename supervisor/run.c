@@ -48,6 +48,7 @@ struct run {
 	struct store store;
 	struct broker_job job;
 	const char *result_path;
+	char result_absolute[PATH_MAX];
 	const char *traceparent;
 	enum relay_mode stdio;
 	enum log_level most;
@@ -375,7 +376,7 @@ list_protected(struct run *r)
 	const struct policy *p = &r->settings.policy;
 	size_t i, n = 0;
 
-	r->protect[n++] = r->store.path;
+	r->protect[n++] = r->settings.store;
 	for (i = 0; r->settings.files[i] != NULL; i++)
 		r->protect[n++] = r->settings.files[i];
 	r->protect[n++] = "/etc/cyberos";
@@ -384,7 +385,7 @@ list_protected(struct run *r)
 	if (p->args_hash_key_file != NULL)
 		r->protect[n++] = p->args_hash_key_file;
 	if (r->result_path != NULL) {
-		r->protect[n++] = r->result_path;
+		r->protect[n++] = r->result_absolute;
 		r->protect[n++] = r->result_file.temp_path;
 	}
 	r->protect[n] = NULL;
@@ -412,7 +413,8 @@ prepare(struct run *r)
 	if (!find_skill(r))
 		return EXIT_USAGE;
 	if (r->result_path != NULL &&
-	    outfile_open(&r->result_file, r->result_path) == -1) {
+	    (settings_absolute(r->result_absolute, r->result_path) == -1 ||
+		outfile_open(&r->result_file, r->result_absolute) == -1)) {
 		log_line(&r->job.log, LOG_LEVEL_ERROR, "--result %s: %s",
 		    r->result_path, errno == EINVAL
 			? "is there and is not a regular file"
@@ -430,6 +432,11 @@ prepare(struct run *r)
 			? "must be a directory of yours that nobody else can "
 			  "write, and no link"
 			: strerror(errno));
+		return EXIT_RUN_BROKER;
+	}
+	r->job.memory_fd = store_memory(&r->store, r->job.tenant);
+	if (r->job.memory_fd == -1) {
+		say(r, LOG_LEVEL_ERROR, "store: memory");
 		return EXIT_RUN_BROKER;
 	}
 	if (relay_open(&r->relay, r->stdio) == -1) {
@@ -459,6 +466,22 @@ open_events(struct run *r)
 	return r->signal_fd == -1 || r->timer_fd == -1 ? -1 : 0;
 }
 
+/* In the broker: what is the supervisor's alone. The broker reaches audit/ and
+ * run/ by no name, and keeps no end of a pipe that somebody waits on. */
+static void
+shed(struct run *r)
+{
+	relay_shed(&r->relay);
+	store_close(&r->store);
+	if (r->result_file.dir_fd != -1) {
+		close(r->result_file.dir_fd);
+		close(r->result_file.fd);
+	}
+	close(r->day_fd);
+	close(r->signal_fd);
+	close(r->timer_fd);
+}
+
 static int
 fork_broker(struct run *r)
 {
@@ -468,7 +491,6 @@ fork_broker(struct run *r)
 		return -1;
 	r->job.supervisor = getpid();
 	r->job.policy = &r->settings.policy;
-	r->job.store = &r->store;
 	r->job.socket_dir = r->settings.policy.socket_dir;
 	r->job.best_effort = r->settings.policy.best_effort;
 	memcpy(r->job.stdio, r->relay.skill, sizeof(r->job.stdio));
@@ -482,9 +504,8 @@ fork_broker(struct run *r)
 	}
 	if (r->pid == 0) {
 		close(fds[0]);
-		close(r->signal_fd);
-		close(r->timer_fd);
 		r->job.control_fd = fds[1];
+		shed(r);
 		_exit(broker_run(&r->job));
 	}
 	close(fds[1]);
@@ -492,6 +513,7 @@ fork_broker(struct run *r)
 	r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
 	relay_forked(&r->relay);
 	/* The broker's copies hold the lock and the page from now on. */
+	close(r->job.memory_fd);
 	close(r->job.lock_fd);
 	close(r->job.status_fd);
 	r->job.lock_fd = r->job.status_fd = -1;

@@ -56,7 +56,7 @@ user_file(char path[PATH_MAX])
 static int
 load_files(struct settings *s, const char *config, char *why, size_t whylen)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], absolute[PATH_MAX];
 	size_t n = 0;
 
 	if (access(SETTINGS_SYSTEM_FILE, F_OK) == 0) {
@@ -69,7 +69,11 @@ load_files(struct settings *s, const char *config, char *why, size_t whylen)
 		config = path;
 	if (config == NULL)
 		return 0;
-	s->files[n++] = strdup(config);
+	if (settings_absolute(absolute, config) == -1) {
+		snprintf(why, whylen, "%s: %s", config, strerror(errno));
+		return -1;
+	}
+	s->files[n++] = strdup(absolute);
 	return policy_load(&s->policy, 1, config, why, whylen);
 }
 
@@ -169,8 +173,10 @@ choose_store(struct settings *s, const char *option, char *why, size_t whylen)
 		environment("CYBEROS_STORE"), NULL, why, whylen) == -1)
 		return -1;
 	if (s->policy.store != NULL) {
-		strlcpy(s->store, s->policy.store, sizeof(s->store));
-		return 0;
+		if (settings_absolute(s->store, s->policy.store) == 0)
+			return 0;
+		snprintf(why, whylen, "store: %s", strerror(errno));
+		return -1;
 	}
 	if (geteuid() == 0) {
 		strlcpy(s->store, ROOT_STORE, sizeof(s->store));
@@ -209,6 +215,25 @@ choose_sandbox(struct settings *s, const char *option, char *why,
 		return -1;
 	}
 	s->policy.best_effort = true;
+	return 0;
+}
+
+int
+settings_absolute(char path[PATH_MAX], const char *given)
+{
+	char cwd[PATH_MAX];
+	int n;
+
+	if (given[0] == '/')
+		n = snprintf(path, PATH_MAX, "%s", given);
+	else if (getcwd(cwd, sizeof(cwd)) == NULL)
+		return -1;
+	else
+		n = snprintf(path, PATH_MAX, "%s/%s", cwd, given);
+	if (n < 0 || n >= PATH_MAX) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
 	return 0;
 }
 

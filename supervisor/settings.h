@@ -35,6 +35,10 @@ struct settings_options {
  */
 int	settings_load(struct settings *, const struct settings_options *,
 	    char *why, size_t whylen);
+
+/* A path from the root, as text: given, or below the working directory. */
+int	settings_absolute(char path[PATH_MAX], const char *given);
+
 void	settings_clear(struct settings *);
 
 #endif
