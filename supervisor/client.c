@@ -211,9 +211,11 @@ print_error(const cJSON *error)
 
 	if (detail[0] == '\0')
 		detail = member_text(data, "hint");
-	fprintf(stderr, "cyberos: %s%s%s%s%s\n", member_text(error, "message"),
+	if (strcmp(reason, member_text(error, "message")) == 0)
+		reason = "";
+	fprintf(stderr, "cyberos: %s%s%s%s\n", member_text(error, "message"),
 	    reason[0] == '\0' ? "" : " (", reason,
-	    reason[0] == '\0' ? "" : ")", detail[0] == '\0' ? "" : ":");
+	    reason[0] == '\0' ? "" : ")");
 	if (detail[0] != '\0')
 		fprintf(stderr, "    %s\n", detail);
 	if (number == VERDICT_CODE)
