@@ -13,6 +13,11 @@ MANDIR = $(PREFIX)/share/man
 CC = cc
 OPT = -O2 -g
 B = build
+BIN = cyberos
+
+# Quiet unless V=1.
+Q = $(if $(V),,@)
+say = @$(if $(V),:,printf '  %-4s %s\n')
 
 WARN = -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings \
@@ -47,24 +52,28 @@ SKILLS = $(SKILLS_C:%.c=%)
 all: deps
 	@$(MAKE) --no-print-directory build
 
-build: cyberos
+build: $(BIN)
 
-cyberos: $(OBJ)
-	$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ) $(LIBS)
+$(BIN): $(OBJ)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ) $(LIBS)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+	$(say) CC $<
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 # A unit test is linked with everything below main(); only the folders that it
 # includes matter, and t/00-layers.t looks at those.
 $(B)/unit/%.t: $(B)/t/unit/%.o $(LIBOBJ)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $< $(LIBOBJ) $(LIBS)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< $(LIBOBJ) $(LIBS)
 
 # Skills for the tests: programs of their own that share nothing with us.
 t/skills/%/main: t/skills/%/main.c
-	$(CC) -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -o $@ $<
+	$(say) CC $<
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -o $@ $<
 
 deps:
 	@sh .ci/deps build
@@ -79,17 +88,27 @@ test: deps-test
 	@$(MAKE) --no-print-directory tests
 
 tests: build $(UNITS) $(SKILLS)
-	@sh t/run.sh $(B)
+	@BIN=$(BIN) sh t/run.sh $(B)
 
-asan:
-	@$(MAKE) --no-print-directory test B=build/asan OPT='-O1 -g' \
+# The whole suite with sanitizers. In the sandbox, where address space is
+# limited, the client is the plain binary.
+asan: deps-test
+	@$(MAKE) --no-print-directory build B=build/plain BIN=build/plain/cyberos
+	@$(MAKE) --no-print-directory tests B=build/asan \
+		BIN=build/asan/cyberos OPT='-O1 -g' \
+		CFLAGS='-DCLIENT_BINARY=\"$(CURDIR)/build/plain/cyberos\"' \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
 lint: deps-test
 	@sh .ci/lint
 
-bench: all
-	@sh t/bench/run.sh
+$(B)/bench/%: t/bench/%.c
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -o $@ $< -lcrypto
+
+bench: all $(B)/bench/call $(B)/bench/floor $(B)/bench/start
+	@sh t/bench/run.sh $(B)
 
 install: build
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 \
