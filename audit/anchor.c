@@ -18,19 +18,39 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/buf.h"
 #include "audit/json.h"
+#include "audit/lines.h"
 
 #define ZERO_HASH                                                              \
 	"0000000000000000000000000000000000000000000000000000000000000000"
 #define DAY_FILE "host.jsonl"
+#define DAY_FLAGS (O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW)
+#define REST_MAX ((size_t)1024 * 1024) /* what crashes can have left */
 
 /* The end of a day's file: where the next row continues. */
 struct day_end {
-	uint64_t hseq; /* of the last row; 0: none */
+	uint64_t hseq; /* of the last good row; 0: none */
 	char head[DIGEST_HEX];
-	off_t size;
-	size_t torn; /* bytes behind the last line feed */
+	struct buf rest; /* what lies behind that row: a crash left it */
 };
+
+static void
+close_keep_errno(int fd)
+{
+	int saved = errno;
+
+	close(fd);
+	errno = saved;
+}
+
+static void
+end_init(struct day_end *end)
+{
+	end->hseq = 0;
+	strlcpy(end->head, ZERO_HASH, sizeof(end->head));
+	buf_init(&end->rest, REST_MAX);
+}
 
 static int
 lock_within(int fd, int64_t ms)
@@ -50,59 +70,84 @@ lock_within(int fd, int64_t ms)
 	return 0;
 }
 
-/* The last good row of a day's file; it must hold, or nothing is appended. */
+/*
+ * Find the last good row in the tail of a file and keep what is behind it.
+ * False when there is none.
+ */
+static bool
+look_back(const struct buf *tail, const struct store *s,
+    struct digest *digest, struct day_end *end)
+{
+	const char *line, *feed, *stop = tail->data + tail->len;
+	struct row_read r;
+
+	while ((feed = memrchr(tail->data, '\n', (size_t)(stop - tail->data))) !=
+	    NULL) {
+		line = memrchr(tail->data, '\n', (size_t)(feed - tail->data));
+		line = line == NULL ? tail->data : line + 1;
+		if (row_read(line, (size_t)(feed - line), true, s->host,
+			digest, &r) == 0) {
+			end->hseq = r.seq;
+			strlcpy(end->head, r.hash, sizeof(end->head));
+			line = feed + 1;
+			(void)buf_put(&end->rest, line,
+			    (size_t)(tail->data + tail->len - line));
+			return true;
+		}
+		stop = line;
+	}
+	return false;
+}
+
+/* Where a day's file ends; what a crash left there is looked at bytewise. */
 static int
 read_end(int fd, const struct store *s, struct digest *digest,
     struct day_end *end)
 {
-	char tail[2 * ROW_MAX];
-	struct row_read r;
+	struct buf tail;
 	struct stat st;
-	const char *last, *line;
-	off_t from;
+	size_t want = 2 * ROW_MAX;
+	bool found, whole;
+	int result = -1;
 	ssize_t n;
 
-	memset(end, 0, sizeof(*end));
-	strlcpy(end->head, ZERO_HASH, sizeof(end->head));
+	buf_clear(&end->rest);
+	end_init(end);
+	buf_init(&tail, REST_MAX);
 	if (fstat(fd, &st) == -1)
 		return -1;
-	end->size = st.st_size;
-	if (st.st_size == 0)
-		return 0;
-	from = st.st_size > (off_t)sizeof(tail)
-	    ? st.st_size - (off_t)sizeof(tail)
-	    : 0;
-	n = pread(fd, tail, sizeof(tail), from);
-	if (n <= 0)
-		return -1;
-	last = memrchr(tail, '\n', (size_t)n);
-	end->torn = last == NULL ? (size_t)n : (size_t)(tail + n - 1 - last);
-	if (last == NULL)
-		return 0;
-	/* Closed fragments of earlier crashes are stepped over. */
 	for (;;) {
-		line = last == tail
-		    ? NULL
-		    : memrchr(tail, '\n', (size_t)(last - tail));
-		line = line == NULL ? tail : line + 1;
-		if (row_read(line, (size_t)(last - line), true, s->host, digest,
-			&r) == 0)
+		whole = st.st_size <= (off_t)want;
+		if (whole)
+			want = (size_t)st.st_size;
+		if (buf_reserve(&tail, want) == NULL && want > 0)
+			goto out;
+		n = pread(fd, tail.data, want, st.st_size - (off_t)want);
+		if (n != (ssize_t)want)
+			goto out;
+		tail.len = want;
+		found = tail.len > 0 && look_back(&tail, s, digest, end);
+		if (found || whole)
 			break;
-		if (line == tail) {
+		/* More rubbish than crashes leave: nothing is appended. */
+		if (want == REST_MAX) {
 			errno = EBADMSG;
-			return -1;
+			goto out;
 		}
-		last = line - 1;
+		want = REST_MAX;
+		buf_reset(&tail);
 	}
-	end->hseq = r.seq;
-	strlcpy(end->head, r.hash, sizeof(end->head));
-	return 0;
+	if (!found)
+		(void)buf_put(&end->rest, tail.data, tail.len);
+	result = end->rest.failed ? -1 : 0;
+out:
+	buf_clear(&tail);
+	return result;
 }
 
-/* The newest day before this one that has a host file. */
+/* The newest day before this one that has a host file; "" when there is none. */
 static int
-previous_day(
-    const struct store *s, const char *day, char found[CLOCK_DAY_SIZE])
+previous_day(const struct store *s, const char *day, char found[CLOCK_DAY_SIZE])
 {
 	struct dirent *e;
 	struct stat st;
@@ -154,7 +199,6 @@ append_row(int fd, const struct store *s, const struct row *row,
 		goto out;
 	}
 	end->hseq++;
-	end->size += n;
 	strlcpy(end->head, hash, sizeof(end->head));
 	result = 0;
 out:
@@ -162,22 +206,60 @@ out:
 	return result;
 }
 
+/*
+ * A crash can have taken nothing but the line feed of a row. Then the row is
+ * whole, and with its line feed it is the last one.
+ */
+static bool
+is_next_row(const struct buf *rest, const struct store *s,
+    struct digest *digest, const struct day_end *end, struct row_read *r)
+{
+	return memchr(rest->data, '\n', rest->len) == NULL &&
+	    row_read(rest->data, rest->len, true, s->host, digest, r) == 0 &&
+	    (end->hseq == 0 ||
+		(r->seq == end->hseq + 1 && strcmp(r->prev, end->head) == 0));
+}
+
+/*
+ * Close what lies behind the last good row with a line feed, so that the next
+ * row begins a line. *torn says whether audit.recovered has to name it: it is
+ * all that lies there, so a second crash in the middle of this loses nothing.
+ */
 static int
-close_torn(int fd, const struct store *s, struct digest *digest,
+close_rest(int fd, const struct store *s, struct digest *digest,
+    struct day_end *end, bool *torn)
+{
+	struct row_read r;
+	bool ended;
+
+	*torn = false;
+	if (end->rest.len == 0)
+		return 0;
+	ended = end->rest.data[end->rest.len - 1] == '\n';
+	if (!ended && write(fd, "\n", 1) != 1)
+		return -1;
+	if (!ended && is_next_row(&end->rest, s, digest, end, &r)) {
+		end->hseq = r.seq;
+		strlcpy(end->head, r.hash, sizeof(end->head));
+		return 0;
+	}
+	if (ended)
+		end->rest.len--;
+	*torn = true;
+	return 0;
+}
+
+static int
+append_recovered(int fd, const struct store *s, struct digest *digest,
     struct day_end *end)
 {
-	char fragment[2 * ROW_MAX], text[DIGEST_TEXT];
+	char text[DIGEST_TEXT];
 	struct row row;
-	ssize_t n;
 	int result;
 
-	n = pread(fd, fragment, end->torn, end->size - (off_t)end->torn);
-	if (n != (ssize_t)end->torn || write(fd, "\n", 1) != 1)
-		return -1;
-	end->size++;
-	digest_text(digest, fragment, end->torn, text);
+	digest_text(digest, end->rest.data, end->rest.len, text);
 	row_begin(&row, ROW_RECOVERED, NULL, digest);
-	row_int(&row, "torn_bytes", (int64_t)end->torn);
+	row_int(&row, "torn_bytes", (int64_t)end->rest.len);
 	row_word(&row, "torn_sha256", text);
 	result = row_end(&row) == 0
 	    ? append_row(fd, s, &row, ROW_BY_RECOVERY, end)
@@ -186,39 +268,100 @@ close_torn(int fd, const struct store *s, struct digest *digest,
 	return result;
 }
 
+/*
+ * The final end of the newest day before this one that has a good row. Its
+ * lock is taken, and what a crash left in it mended: nothing is appended to it
+ * once the next day hangs on it. On disk it must be first.
+ */
+static int
+end_of_day_before(const struct store *s, const char *day,
+    struct digest *digest, struct day_end *end, char before[CLOCK_DAY_SIZE])
+{
+	char at[CLOCK_DAY_SIZE];
+	int dir, fd, result = 0;
+	bool torn;
+
+	strlcpy(at, day, sizeof(at));
+	end_init(end);
+	do {
+		if (previous_day(s, at, before) == -1)
+			return -1;
+		if (before[0] == '\0')
+			return 0;
+		strlcpy(at, before, sizeof(at));
+		dir = store_day(s, before, 0);
+		if (dir == -1)
+			return -1;
+		fd = openat(dir, DAY_FILE, DAY_FLAGS);
+		close(dir);
+		if (fd == -1)
+			return -1;
+		if (lock_within(fd, ANCHOR_WAIT_MS) == -1 ||
+		    read_end(fd, s, digest, end) == -1 ||
+		    (end->hseq > 0 &&
+			(close_rest(fd, s, digest, end, &torn) == -1 ||
+			    (torn &&
+				append_recovered(fd, s, digest, end) == -1) ||
+			    fdatasync(fd) == -1)))
+			result = -1;
+		close(fd);
+	} while (result == 0 && end->hseq == 0);
+	return result;
+}
+
 static int
 open_day(int fd, const struct store *s, const char *day,
     struct digest *digest, struct day_end *end)
 {
 	char before[CLOCK_DAY_SIZE];
+	struct day_end last;
 	struct row row;
-	int before_fd, dir, result;
+	int result = -1;
 
-	if (previous_day(s, day, before) == -1)
-		return -1;
-	if (before[0] != '\0') {
-		dir = store_day(s, before, 0);
-		if (dir == -1)
-			return -1;
-		before_fd = openat(dir, DAY_FILE, O_RDONLY | O_CLOEXEC);
-		close(dir);
-		if (before_fd == -1)
-			return -1;
-		result = read_end(before_fd, s, digest, end);
-		close(before_fd);
-		if (result == -1)
-			return -1;
-	}
-	end->size = 0;
-	end->torn = 0;
+	if (end_of_day_before(s, day, digest, &last, before) == -1)
+		goto out;
+	end->hseq = last.hseq;
+	strlcpy(end->head, last.head, sizeof(end->head));
 	row_begin(&row, ROW_DAY_OPENED, NULL, digest);
 	row_word(&row, "prev_day", before[0] == '\0' ? NULL : before);
-	row_word(&row, "prev_head", before[0] == '\0' ? NULL : end->head);
+	row_word(&row, "prev_head", before[0] == '\0' ? NULL : last.head);
 	result = row_end(&row) == 0
 	    ? append_row(fd, s, &row, ROW_BY_SUPERVISOR, end)
 	    : -1;
 	row_clear(&row);
+out:
+	buf_clear(&last.rest);
 	return result;
+}
+
+/*
+ * Today's file, locked. A day that ended while the lock was waited for is left
+ * alone: the next one may hang on its last row already.
+ */
+static int
+lock_today(const struct store *s, char day[CLOCK_DAY_SIZE])
+{
+	char now[CLOCK_DAY_SIZE];
+	int dir, fd;
+
+	for (;;) {
+		clock_day(clock_wall(), day);
+		dir = store_day(s, day, 1);
+		if (dir == -1)
+			return -1;
+		fd = openat(dir, DAY_FILE, DAY_FLAGS | O_CREAT, 0600);
+		close(dir);
+		if (fd == -1)
+			return -1;
+		if (lock_within(fd, ANCHOR_WAIT_MS) == -1)
+			break;
+		clock_day(clock_wall(), now);
+		if (strcmp(now, day) == 0)
+			return fd;
+		close(fd);
+	}
+	close_keep_errno(fd);
+	return -1;
 }
 
 int
@@ -227,22 +370,16 @@ anchor_append(const struct store *s, const struct row *row, enum row_by by,
 {
 	struct day_end end;
 	char day[CLOCK_DAY_SIZE];
-	int dir, fd = -1, result = -1;
+	bool torn;
+	int fd, result = -1;
 
-	clock_day(clock_wall(), day);
-	dir = store_day(s, day, 1);
-	if (dir == -1)
-		return -1;
-	fd = openat(dir, DAY_FILE,
-	    O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd == -1 || lock_within(fd, ANCHOR_WAIT_MS) == -1 ||
-	    read_end(fd, s, digest, &end) == -1)
-		goto out;
-	if (end.torn > 0 && close_torn(fd, s, digest, &end) == -1)
-		goto out;
-	if (end.hseq == 0 && open_day(fd, s, day, digest, &end) == -1)
-		goto out;
-	if (append_row(fd, s, row, by, &end) == -1)
+	end_init(&end);
+	fd = lock_today(s, day);
+	if (fd == -1 || read_end(fd, s, digest, &end) == -1 ||
+	    close_rest(fd, s, digest, &end, &torn) == -1 ||
+	    (end.hseq == 0 && open_day(fd, s, day, digest, &end) == -1) ||
+	    (torn && append_recovered(fd, s, digest, &end) == -1) ||
+	    append_row(fd, s, row, by, &end) == -1)
 		goto out;
 	a->hseq = end.hseq;
 	strlcpy(a->hash, end.head, sizeof(a->hash));
@@ -250,8 +387,8 @@ anchor_append(const struct store *s, const struct row *row, enum row_by by,
 	result = 0;
 out:
 	if (fd != -1)
-		close(fd); /* drops the lock */
-	close(dir);
+		close_keep_errno(fd); /* drops the lock */
+	buf_clear(&end.rest);
 	return result;
 }
 
@@ -331,12 +468,12 @@ read_kept(int dir, struct anchor_totals *t)
 static int
 sum_day(int dir, struct anchor_totals *t)
 {
+	enum lines_event event;
+	struct lines lines;
 	struct stat st;
-	char *line = NULL;
-	size_t size = 0;
-	ssize_t n;
-	FILE *f;
-	int fd;
+	const char *line;
+	size_t len;
+	int fd, result = -1;
 
 	read_kept(dir, t);
 	fd = openat(dir, DAY_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -344,22 +481,17 @@ sum_day(int dir, struct anchor_totals *t)
 		return errno == ENOENT ? 0 : -1;
 	if (fstat(fd, &st) == 0 && t->offset > (uint64_t)st.st_size)
 		memset(t, 0, sizeof(*t));
-	f = fdopen(fd, "r");
-	if (f == NULL) {
-		close(fd);
-		return -1;
+	if (lines_init(&lines, fd, t->offset) == -1)
+		goto out;
+	while ((event = lines_next(&lines, &line, &len)) == LINES_ROW) {
+		add_line(line, len, t);
+		t->offset = lines_offset(&lines);
 	}
-	if (fseeko(f, (off_t)t->offset, SEEK_SET) == -1) {
-		fclose(f);
-		return -1;
-	}
-	while ((n = getline(&line, &size, f)) > 0 && line[n - 1] == '\n') {
-		add_line(line, (size_t)n - 1, t);
-		t->offset += (uint64_t)n;
-	}
-	free(line);
-	fclose(f);
-	return 0;
+	result = event == LINES_FAILED ? -1 : 0;
+	lines_clear(&lines);
+out:
+	close_keep_errno(fd);
+	return result;
 }
 
 int
@@ -400,7 +532,9 @@ anchor_keep_totals(const struct store *s, const char *day)
 		",\"errors\":%" PRIu64 ",\"timeouts\":%" PRIu64 "}\n",
 		t.hseq, t.offset, t.calls, t.denied, t.errors, t.timeouts) > 0)
 		result = renameat(dir, name, dir, "totals");
-	close(fd);
+	close_keep_errno(fd);
+	if (result == -1)
+		(void)unlinkat(dir, name, 0);
 out:
 	close(dir);
 	return result;

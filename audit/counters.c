@@ -1,15 +1,16 @@
 /*
- * The shared page of counts. Readers never trust it further than its size: it
- * is written by a process that serves a hostile program.
+ * The shared page of counts. A reader takes a copy and never maps it: the
+ * writer serves a hostile program, and a page that changes or shrinks under a
+ * reader's eyes must not be able to hurt it.
  */
 
 #include "audit/counters.h"
 
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <errno.h>
-#include <stdint.h>
+#include <stdbool.h>
+#include <string.h>
 #include <unistd.h>
 
 struct counters *
@@ -23,35 +24,31 @@ counters_map(int fd)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-const struct counters *
-counters_look(int fd)
+static bool
+ends_within(const char *text, size_t size)
 {
-	const struct counters *c;
-	struct stat st;
-	void *p;
+	return memchr(text, '\0', size) != NULL;
+}
 
-	if (fstat(fd, &st) == -1)
-		return NULL;
-	if (st.st_size < COUNTERS_SIZE) {
+int
+counters_read(int fd, struct counters *c)
+{
+	ssize_t n = pread(fd, c, sizeof(*c), 0);
+
+	if (n == -1)
+		return -1;
+	if (n != (ssize_t)sizeof(*c) || c->magic != COUNTERS_MAGIC ||
+	    !ends_within(c->invocation_id, 37) ||
+	    !ends_within(c->skill_id, 65) || !ends_within(c->tenant_id, 37)) {
 		errno = EBADMSG;
-		return NULL;
+		return -1;
 	}
-	p = mmap(NULL, COUNTERS_SIZE, PROT_READ, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED)
-		return NULL;
-	c = p;
-	if (c->magic != COUNTERS_MAGIC || c->invocation_id[36] != '\0' ||
-	    c->skill_id[64] != '\0' || c->tenant_id[36] != '\0') {
-		munmap(p, COUNTERS_SIZE);
-		errno = EBADMSG;
-		return NULL;
-	}
-	return c;
+	return 0;
 }
 
 void
-counters_unmap(const struct counters *c)
+counters_unmap(struct counters *c)
 {
 	if (c != NULL)
-		munmap((void *)(uintptr_t)c, COUNTERS_SIZE);
+		munmap(c, COUNTERS_SIZE);
 }

@@ -32,11 +32,17 @@ struct counters {
 
 _Static_assert(sizeof(struct counters) <= COUNTERS_SIZE, "one page");
 
-/* Map the page of an open file for writing (it is made COUNTERS_SIZE long)
- * or for reading. NULL with errno; EBADMSG when it is no page of ours. */
-struct counters		*counters_map(int fd);
-const struct counters	*counters_look(int fd);
-void			 counters_unmap(const struct counters *);
+/* Map the page of an open file for writing; it is made COUNTERS_SIZE long.
+ * NULL with errno. */
+struct counters	*counters_map(int fd);
+void		 counters_unmap(struct counters *);
+
+/*
+ * Copy the page of an open file. 0, or -1 with errno; EBADMSG when it is no
+ * page of ours. The texts of a copy end within their fields; what they say is
+ * the writer's word.
+ */
+int		 counters_read(int fd, struct counters *);
 
 #define counters_add(c, field) \
 	atomic_fetch_add_explicit(&(c)->field, 1, memory_order_relaxed)

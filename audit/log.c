@@ -1,6 +1,6 @@
 /*
- * One event, one line, one write. Control characters never reach a terminal:
- * they are shown as \xhh.
+ * One event, one line, one write. Whatever a skill or a file name puts into it,
+ * a terminal sees text: all else is shown as \xhh.
  */
 
 #include "audit/log.h"
@@ -12,6 +12,8 @@
 #include <string.h>
 #include <syslog.h>
 #include <unistd.h>
+
+#include "audit/json.h"
 
 static const struct {
 	const char *word;
@@ -47,17 +49,60 @@ log_open(struct log *l, const char *where)
 	return l->fd == -1 ? -1 : 0;
 }
 
+/* Bytes of the character at s, which is NUL-terminated; 1 for a foreign byte. */
+static size_t
+character(const char *s)
+{
+	size_t n;
+
+	for (n = 1; n <= 4 && s[n - 1] != '\0'; n++) {
+		if (json_is_utf8(s, n))
+			return n;
+	}
+	return 1;
+}
+
+/*
+ * May a terminal show these bytes? Not control characters (the ones of 8 bits
+ * too), nothing that cannot be seen, nothing that turns text around.
+ */
+static bool
+is_plain(const char *s, size_t n)
+{
+	const unsigned char *b = (const unsigned char *)s;
+
+	if (n == 1)
+		return b[0] >= 0x20 && b[0] < 0x7f;
+	if (n == 2) /* C1; U+061C */
+		return !(b[0] == 0xc2 && b[1] < 0xa0) &&
+		    !(b[0] == 0xd8 && b[1] == 0x9c);
+	if (n == 3) /* U+200B to 200F, U+2028 to 202E, U+2060 to 206F, U+FEFF */
+		return !(b[0] == 0xe2 && b[1] == 0x80 &&
+			   ((b[2] >= 0x8b && b[2] <= 0x8f) ||
+			       (b[2] >= 0xa8 && b[2] <= 0xae))) &&
+		    !(b[0] == 0xe2 && b[1] == 0x81 && b[2] >= 0xa0 &&
+			b[2] <= 0xaf) &&
+		    !(b[0] == 0xef && b[1] == 0xbb && b[2] == 0xbf);
+	return true;
+}
+
 static size_t
 escape(const char *in, char *out, size_t size)
 {
-	size_t n = 0;
+	size_t i, len, n = 0;
 
-	for (; *in != '\0' && n + 5 < size; in++) {
-		if ((unsigned char)*in < 0x20 || *in == 0x7f)
+	for (; *in != '\0'; in += len) {
+		len = character(in);
+		if (n + 4 * len + 1 > size)
+			break;
+		if (is_plain(in, len)) {
+			memcpy(out + n, in, len);
+			n += len;
+			continue;
+		}
+		for (i = 0; i < len; i++)
 			n += (size_t)snprintf(out + n, size - n, "\\x%02x",
-			    (unsigned char)*in);
-		else
-			out[n++] = *in;
+			    (unsigned char)in[i]);
 	}
 	out[n] = '\0';
 	return n;

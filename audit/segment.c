@@ -19,7 +19,9 @@
 #include <unistd.h>
 
 #include "audit/json.h"
+#include "audit/lines.h"
 
+#define OPEN_MAX 256 /* calls open at once: more than any broker allows */
 #define SYNC_DELAY_NS 3000000 /* collect rows for 3 ms before a sync */
 
 struct segment {
@@ -127,26 +129,46 @@ segment_new(int fd, const char *inv, uint64_t seq, const char *prev,
 	return s;
 }
 
+/*
+ * The kernel tells of a failed sync once and then forgets the pages, so a
+ * later sync that succeeds proves nothing: from the first failure on, no row
+ * counts as kept.
+ */
+static bool
+is_durable(struct segment *s)
+{
+	int error = atomic_load(&s->sync_errno);
+
+	if (error == 0)
+		return true;
+	errno = error;
+	return false;
+}
+
 int
 segment_flush(struct segment *s)
 {
 	ssize_t n;
 
 	if (s->queue.len == 0)
-		return 0;
+		return is_durable(s) ? 0 : -1;
 	while (s->queue.len > 0) {
 		n = write(s->fd, s->queue.data, s->queue.len);
 		if (n == -1 && errno == EINTR)
 			continue;
+		if (n == 0)
+			errno = ENOSPC;
 		if (n <= 0)
 			return -1;
 		buf_consume(&s->queue, (size_t)n);
 	}
-	s->counts.waiting = 0;
 	if (s->sync == SEGMENT_SYNC_BATCH)
 		wake_thread(s);
 	else if (s->sync == SEGMENT_SYNC_ROW && fdatasync(s->fd) == -1)
+		atomic_store(&s->sync_errno, errno);
+	if (!is_durable(s))
 		return -1;
+	s->counts.waiting = 0;
 	return 0;
 }
 
@@ -214,8 +236,8 @@ segment_end(struct segment *s)
 
 /* The calls that are open while a walk goes by: started, not yet completed. */
 struct open_calls {
-	int64_t *call;
-	size_t n, size;
+	int64_t call[OPEN_MAX];
+	size_t n;
 };
 
 static int64_t
@@ -238,21 +260,13 @@ payload_is(const struct row_read *r, const char *name, const char *word)
 	    value.len == n + 2 && memcmp(value.p + 1, word, n) == 0;
 }
 
-static int
+static bool
 call_opened(struct open_calls *o, int64_t call)
 {
-	int64_t *grown;
-
-	if (o->n == o->size) {
-		grown = recallocarray(o->call, o->size, o->size * 2 + 16,
-		    sizeof(*o->call));
-		if (grown == NULL)
-			return -1;
-		o->call = grown;
-		o->size = o->size * 2 + 16;
-	}
+	if (o->n == OPEN_MAX)
+		return false;
 	o->call[o->n++] = call;
-	return 0;
+	return true;
 }
 
 static void
@@ -268,12 +282,15 @@ call_closed(struct open_calls *o, int64_t call)
 	}
 }
 
-static int
+/* False when no broker of ours can have written this. */
+static bool
 count_row(
     const struct row_read *r, struct segment_walk *w, struct open_calls *open)
 {
+	if (!json_scan(r->payload, r->payload_len, false, NULL, NULL))
+		return false;
 	if (strcmp(r->by, "skill") == 0)
-		return 0;
+		return true;
 	if (strcmp(r->kind, row_kind_word(ROW_TOOL_STARTED)) == 0) {
 		w->calls++;
 		return call_opened(open, payload_int(r, "call"));
@@ -297,57 +314,58 @@ count_row(
 	} else if (strcmp(r->kind, row_kind_word(ROW_INVOKED_COMPLETED)) == 0) {
 		w->completed = true;
 	}
-	return 0;
+	return true;
+}
+
+/* Take a row into the walk if it is the next one of the chain. */
+static bool
+take_row(const char *line, size_t len, const char *inv, struct digest *digest,
+    struct segment_walk *w, struct open_calls *open)
+{
+	struct row_read r;
+
+	if (row_read(line, len, false, inv, digest, &r) == -1 ||
+	    r.seq != w->seq + 1 || strcmp(r.prev, w->head) != 0 ||
+	    !count_row(&r, w, open))
+		return false;
+	w->seq = r.seq;
+	w->rows++;
+	w->bytes += len + 1;
+	strlcpy(w->head, r.hash, sizeof(w->head));
+	return true;
 }
 
 int
 segment_walk(int fd, const char *inv, const char *prev, struct digest *digest,
     struct segment_walk *w)
 {
-	struct open_calls open = { NULL, 0, 0 };
-	struct row_read r;
-	char text[DIGEST_TEXT], *line = NULL;
-	size_t size = 0;
-	ssize_t n;
-	FILE *f = NULL;
-	int copy, result = -1;
+	struct open_calls open = { .n = 0 };
+	enum lines_event event;
+	struct lines lines;
+	char text[DIGEST_TEXT];
+	const char *line;
+	size_t len;
+	int result = -1;
 
 	memset(w, 0, sizeof(*w));
 	strlcpy(w->head, prev, sizeof(w->head));
-	copy = dup(fd);
-	if (copy == -1 || lseek(copy, 0, SEEK_SET) == -1 ||
-	    (f = fdopen(copy, "r")) == NULL)
-		goto out;
-	copy = -1;
-	while ((n = getline(&line, &size, f)) > 0) {
-		if (line[n - 1] != '\n') {
-			w->torn_bytes = (uint64_t)n;
-			digest_text(digest, line, (size_t)n, text);
-			strlcpy(w->torn_sha256, text, sizeof(w->torn_sha256));
+	if (lines_init(&lines, fd, 0) == -1)
+		return -1;
+	while ((event = lines_next(&lines, &line, &len)) == LINES_ROW) {
+		if (!take_row(line, len, inv, digest, w, &open))
 			break;
-		}
-		if (row_read(line, (size_t)n - 1, false, inv, digest, &r) == -1 ||
-		    r.seq != w->seq + 1 || strcmp(r.prev, w->head) != 0) {
-			w->damaged = true;
-			break;
-		}
-		w->seq = r.seq;
-		w->rows++;
-		w->bytes += (uint64_t)n;
-		strlcpy(w->head, r.hash, sizeof(w->head));
-		if (count_row(&r, w, &open) == -1)
-			goto out;
 	}
-	if (ferror(f))
+	if (event == LINES_FAILED)
 		goto out;
+	if (event == LINES_TORN) {
+		w->torn_bytes = len;
+		digest_text(digest, line, len, text);
+		strlcpy(w->torn_sha256, text, sizeof(w->torn_sha256));
+	}
+	w->damaged = event == LINES_ROW || event == LINES_TOO_LONG;
 	w->open_calls = open.n;
 	result = 0;
 out:
-	if (f != NULL)
-		fclose(f);
-	if (copy != -1)
-		close(copy);
-	free(line);
-	free(open.call);
+	lines_clear(&lines);
 	return result;
 }

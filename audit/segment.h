@@ -38,12 +38,16 @@ struct segment	*segment_new(int fd, const char *inv, uint64_t seq,
 int		 segment_append(struct segment *, enum row_by,
 		    const struct row *, uint64_t *seq);
 
-/* Try to write what waits. 0: nothing waits any more; -1 with errno. */
+/*
+ * Try to write what waits. 0: nothing waits any more; -1 with errno. Once a sync
+ * has failed it is -1 for good: nobody knows what is on disk.
+ */
 int		 segment_flush(struct segment *);
 
 struct segment_counts {
 	uint64_t rows;		/* made, lost ones included */
-	uint64_t waiting;	/* rows in memory now */
+	uint64_t waiting;	/* rows that are not kept yet: in memory, or
+				   in a file whose sync has failed */
 	uint64_t delayed;	/* rows that ever had to wait */
 	uint64_t lost;
 };

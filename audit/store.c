@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 
 /* Open a directory, made 0700 when make is set and it is missing. */
 static int
-open_dir(int at, const char *name, int make)
+open_dir(int at, const char *name, bool make)
 {
 	int fd = openat(at, name, DIR_FLAGS);
 
@@ -33,6 +34,19 @@ open_dir(int at, const char *name, int make)
 	if (mkdirat(at, name, 0700) == -1 && errno != EEXIST)
 		return -1;
 	return openat(at, name, DIR_FLAGS);
+}
+
+static int
+sync_dir(int at, const char *name)
+{
+	int fd = openat(at, name, DIR_FLAGS);
+	int result;
+
+	if (fd == -1)
+		return -1;
+	result = fsync(fd);
+	close(fd);
+	return result;
 }
 
 /* Ours alone: owner, and nobody else may write. */
@@ -50,6 +64,32 @@ check_owner(int fd)
 	return 0;
 }
 
+/*
+ * The path without what would make the kernel follow a link at its end: a
+ * slash, or a slash and a dot.
+ */
+static int
+plain_path(char out[PATH_MAX], const char *path)
+{
+	size_t len;
+
+	len = strlcpy(out, path, PATH_MAX);
+	if (len == 0 || len >= PATH_MAX) {
+		errno = len == 0 ? ENOENT : ENAMETOOLONG;
+		return -1;
+	}
+	for (;;) {
+		if (len > 1 && out[len - 1] == '/')
+			len--;
+		else if (len > 2 && out[len - 1] == '.' && out[len - 2] == '/')
+			len -= 2;
+		else
+			break;
+	}
+	out[len] = '\0';
+	return 0;
+}
+
 /* Make the directories above the store; these may be other people's. */
 static int
 make_parents(const char *path)
@@ -57,10 +97,7 @@ make_parents(const char *path)
 	char part[PATH_MAX];
 	char *slash;
 
-	if (strlcpy(part, path, sizeof(part)) >= sizeof(part)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
+	strlcpy(part, path, sizeof(part));
 	for (slash = strchr(part + 1, '/'); slash != NULL;
 	     slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
@@ -72,37 +109,54 @@ make_parents(const char *path)
 }
 
 static int
-read_host(struct store *s)
+open_host(const struct store *s)
+{
+	return openat(s->audit_fd, "host.json",
+	    O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/*
+ * A complete file appears or none, and only one of two that try at once: link
+ * fails if one is there. It is on disk, as are the directories that lead to
+ * it, before the first row names this host.
+ */
+static int
+make_host(const struct store *s)
+{
+	char text[128], name[64], host[STORE_UUID_SIZE];
+	int fd, n, result = -1;
+
+	store_new_uuid(host);
+	snprintf(name, sizeof(name), ".host.%s", host);
+	fd = openat(s->audit_fd, name,
+	    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd == -1)
+		return -1;
+	n = snprintf(text, sizeof(text), "{\"v\":1,\"host\":\"%s\"}\n", host);
+	if (write(fd, text, (size_t)n) == n && fsync(fd) == 0 &&
+	    (linkat(s->audit_fd, name, s->audit_fd, "host.json", 0) == 0 ||
+		errno == EEXIST))
+		result = 0;
+	close(fd);
+	unlinkat(s->audit_fd, name, 0);
+	if (result == 0 &&
+	    (fsync(s->audit_fd) == -1 || fsync(s->root_fd) == -1))
+		result = -1;
+	/* The directory above may be one that we cannot read. */
+	(void)sync_dir(s->root_fd, "..");
+	return result;
+}
+
+static int
+read_host(struct store *s, bool make)
 {
 	static const char form[] = "{\"v\":1,\"host\":\"%36[0-9a-f-]\"}";
-	char text[128], name[64];
+	char text[128];
 	ssize_t n;
-	int fd;
+	int fd = open_host(s);
 
-	fd = openat(s->audit_fd, "host.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd == -1 && errno == ENOENT) {
-		/* A complete file appears or none: link fails if one is there. */
-		store_new_uuid(s->host);
-		snprintf(name, sizeof(name), ".host.%s", s->host);
-		fd = openat(s->audit_fd, name,
-		    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd == -1)
-			return -1;
-		n = snprintf(text, sizeof(text), "{\"v\":1,\"host\":\"%s\"}\n",
-		    s->host);
-		if (write(fd, text, (size_t)n) != n || fsync(fd) == -1 ||
-		    (linkat(s->audit_fd, name, s->audit_fd, "host.json", 0) ==
-			    -1 &&
-			errno != EEXIST)) {
-			close(fd);
-			unlinkat(s->audit_fd, name, 0);
-			return -1;
-		}
-		close(fd);
-		unlinkat(s->audit_fd, name, 0);
-		fd = openat(s->audit_fd, "host.json",
-		    O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	}
+	if (fd == -1 && errno == ENOENT && make && make_host(s) == 0)
+		fd = open_host(s);
 	if (fd == -1)
 		return -1;
 	n = read(fd, text, sizeof(text) - 1);
@@ -117,20 +171,21 @@ read_host(struct store *s)
 	return 0;
 }
 
-int
-store_open(struct store *s, const char *path)
+static int
+open_store(struct store *s, const char *path, bool make)
 {
 	char proc[64], name[PATH_MAX];
 	ssize_t n;
 
 	memset(s, 0, sizeof(*s));
 	s->root_fd = s->audit_fd = s->run_fd = -1;
-	if (make_parents(path) == -1)
+	if (plain_path(name, path) == -1 ||
+	    (make && make_parents(name) == -1))
 		return -1;
-	s->root_fd = open_dir(AT_FDCWD, path, 1);
+	s->root_fd = open_dir(AT_FDCWD, name, make);
 	if (s->root_fd == -1) {
 		if (errno == ELOOP || errno == ENOTDIR)
-			errno = EPERM;
+			errno = EPERM; /* a link, or no directory */
 		goto fail;
 	}
 	if (check_owner(s->root_fd) == -1)
@@ -141,16 +196,28 @@ store_open(struct store *s, const char *path)
 		goto fail;
 	name[n] = '\0';
 	s->path = strdup(name);
-	s->audit_fd = open_dir(s->root_fd, "audit", 1);
-	s->run_fd = open_dir(s->root_fd, "run", 1);
+	s->audit_fd = open_dir(s->root_fd, "audit", make);
+	s->run_fd = open_dir(s->root_fd, "run", make);
 	if (s->path == NULL || s->audit_fd == -1 || s->run_fd == -1 ||
 	    check_owner(s->audit_fd) == -1 || check_owner(s->run_fd) == -1 ||
-	    read_host(s) == -1)
+	    read_host(s, make) == -1)
 		goto fail;
 	return 0;
 fail:
 	store_close(s);
 	return -1;
+}
+
+int
+store_open(struct store *s, const char *path)
+{
+	return open_store(s, path, true);
+}
+
+int
+store_look(struct store *s, const char *path)
+{
+	return open_store(s, path, false);
 }
 
 void
@@ -177,10 +244,10 @@ store_memory(const struct store *s, const char *tenant)
 
 	if (strcmp(tenant, NIL_TENANT) == 0)
 		return fcntl(s->root_fd, F_DUPFD_CLOEXEC, 3);
-	tenants = open_dir(s->root_fd, "tenants", 1);
+	tenants = open_dir(s->root_fd, "tenants", true);
 	if (tenants == -1)
 		return -1;
-	fd = open_dir(tenants, tenant, 1);
+	fd = open_dir(tenants, tenant, true);
 	close(tenants);
 	return fd;
 }
@@ -188,7 +255,7 @@ store_memory(const struct store *s, const char *tenant)
 int
 store_day(const struct store *s, const char day[CLOCK_DAY_SIZE], int make)
 {
-	return open_dir(s->audit_fd, day, make);
+	return open_dir(s->audit_fd, day, make != 0);
 }
 
 static void
@@ -205,10 +272,10 @@ store_segment(int day_fd, const char *inv, unsigned part,
 	char ab[3] = { inv[0], inv[1], '\0' };
 	int seg, dir, fd = -1;
 
-	seg = open_dir(day_fd, "seg", 1);
+	seg = open_dir(day_fd, "seg", true);
 	if (seg == -1)
 		return -1;
-	dir = open_dir(seg, ab, 1);
+	dir = open_dir(seg, ab, true);
 	if (dir != -1) {
 		segment_name(inv, part, name);
 		fd = openat(day_fd, name,
@@ -219,28 +286,16 @@ store_segment(int day_fd, const char *inv, unsigned part,
 	return fd;
 }
 
-static int
-sync_dir(int at, const char *name)
-{
-	int fd = openat(at, name, DIR_FLAGS);
-	int result;
-
-	if (fd == -1)
-		return -1;
-	result = fsync(fd);
-	close(fd);
-	return result;
-}
-
 int
 store_sync_segment(int day_fd, const char *inv)
 {
 	char dir[16];
 
 	snprintf(dir, sizeof(dir), "seg/%.2s", inv);
-	if (sync_dir(day_fd, dir) == -1 || sync_dir(day_fd, "seg") == -1)
+	if (sync_dir(day_fd, dir) == -1 || sync_dir(day_fd, "seg") == -1 ||
+	    fsync(day_fd) == -1)
 		return -1;
-	return fsync(day_fd);
+	return sync_dir(day_fd, ".."); /* the first of a day made its name */
 }
 
 int

@@ -24,6 +24,9 @@ struct store {
  * directory, another owner, writable by group or others. 0 or -1 with errno.
  */
 int	store_open(struct store *, const char *path);
+
+/* The same for who only reads: nothing is made; ENOENT when it is not there. */
+int	store_look(struct store *, const char *path);
 void	store_close(struct store *);
 
 /*

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "audit/clock.h"
@@ -178,22 +179,38 @@ open_skill(struct broker *b)
 	return true;
 }
 
+static int
+unreadable_status(int error)
+{
+	switch (error) {
+	case ENOENT:
+		return EXIT_NO_SKILL;
+	case EINVAL: /* no regular file */
+	case ELOOP:
+	case EFBIG:
+		return EXIT_MANIFEST;
+	default: /* the machine, not the skill */
+		return EXIT_BROKER;
+	}
+}
+
 static bool
 load(struct broker *b, char frontmatter_hash[DIGEST_HEX])
 {
 	struct manifest m;
 	char why[PATH_MAX + 64], *text = NULL;
 	size_t len;
+	int error;
 	bool good;
 
 	if (!open_skill(b))
 		return false;
 	if (manifest_read(b->skill_fd, &text, &len) == -1) {
+		error = errno;
 		snprintf(why, sizeof(why), "%s/SKILL.md: %s", b->skill_path,
-		    errno == EINVAL ? "is not a regular file"
-				    : strerror(errno));
-		return refused(b,
-		    errno == ENOENT ? EXIT_NO_SKILL : EXIT_MANIFEST, why);
+		    error == EINVAL ? "is not a regular file"
+				    : strerror(error));
+		return refused(b, unreadable_status(error), why);
 	}
 	memset(&m, 0, sizeof(m));
 	if (manifest_parse(text, len, b->job->policy, registry_names(),
@@ -327,6 +344,7 @@ plan_sandbox(struct broker *b, char self[PATH_MAX])
 	p->memory_mb = m->memory_mb;
 	p->cpu_seconds = m->effort_minutes * 60;
 	p->max_processes = m->max_processes;
+	p->tasks = p->best_effort && !p->root ? spawn_tasks(p->host_uid) : 0;
 	p->skill_path = b->skill_path;
 	p->socket_name = b->socket.name;
 	memcpy(p->stdio, b->job->stdio, sizeof(p->stdio));
@@ -363,16 +381,35 @@ bind_socket(struct broker *b)
 	struct broker_message m;
 	char why[512];
 
-	if (socket_bind(b->job->socket_dir, b->job->invocation,
-		b->plan.host_uid, &b->socket, why, sizeof(why)) == -1)
+	if (socket_bind(&b->socket, b->job->socket_dir, b->job->invocation,
+		b->plan.host_uid, why, sizeof(why)) == -1)
 		return refused(b, EXIT_BROKER, why);
+	/* First, so that the supervisor can remove it whenever we die. */
 	memset(&m, 0, sizeof(m));
 	m.type = BROKER_SOCKET;
 	m.dev = b->socket.dev;
 	m.ino = b->socket.ino;
 	if (broker_send(b->job->control_fd, &m) == -1)
 		return refused_errno(b, "supervisor");
+	if (socket_publish(&b->socket, why, sizeof(why)) == -1)
+		return refused(b, EXIT_BROKER, why);
 	return true;
+}
+
+/* The sandbox has it all; a copy here would keep pipes open and mounts busy. */
+static void
+release_plan(struct broker *b)
+{
+	int *const fds[] = { &b->skill_fd, &b->plan.skill.tree_fd,
+		&b->plan.self.tree_fd, &b->plan.socket.tree_fd,
+		&b->plan.stdio[0], &b->plan.stdio[1], &b->plan.stdio[2] };
+	size_t i;
+
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] != -1)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
 }
 
 static bool
@@ -386,6 +423,12 @@ build_sandbox(struct broker *b)
 		return false;
 	if (spawn_start(&b->plan, &b->sandbox, why, sizeof(why)) == -1)
 		return refused(b, EXIT_BROKER, why);
+	if (why[0] != '\0')
+		log_line(&b->log, LOG_LEVEL_WARN, "no namespaces: %s", why);
+	if (!b->plan.namespaces && !b->plan.root)
+		log_line(&b->log, LOG_LEVEL_WARN,
+		    "limits: the skill's processes are counted together with "
+		    "all others of this user");
 	steps = confine_steps(&n);
 	for (i = 0; i < n; i++) {
 		b->result.layers[i] = (uint8_t)b->sandbox.states[i];
@@ -395,9 +438,7 @@ build_sandbox(struct broker *b)
 			    steps[i].guarantees);
 	}
 	b->result.sandboxed = true;
-	/* The skill has its streams; a copy here would keep pipes open. */
-	for (i = 0; i < 3; i++)
-		close(b->job->stdio[i]);
+	release_plan(b);
 	return true;
 }
 
@@ -715,14 +756,9 @@ abandon_word(const struct broker *b)
 static void
 finish(struct broker *b)
 {
-	siginfo_t info;
-
 	/* When init is reaped, the kernel has ended all that was below it. */
 	spawn_kill(&b->sandbox);
-	while (waitid(P_PIDFD, (id_t)b->sandbox.init_pidfd, &info, WEXITED) ==
-		-1 &&
-	    errno == EINTR)
-		;
+	spawn_wait(&b->sandbox);
 	server_drain(b->server, abandon_word(b));
 	b->result.duration_ms =
 	    (clock_boot() - b->clockwork.started) / CLOCK_MS;
@@ -852,6 +888,19 @@ set_up(struct broker *b)
 	return b->dispatch.worker != NULL || refused_errno(b, "worker");
 }
 
+/* main itself is there and executable: what else can it be? */
+static const char *
+exec_advice(int error)
+{
+	if (error == ENOENT)
+		return " (is the interpreter of its first line, or its dynamic "
+		       "loader, under /usr?)";
+	if (error == ENOEXEC)
+		return " (a script's first line names its interpreter: "
+		       "#!/bin/sh)";
+	return "";
+}
+
 /* From here on the skill lives: the clock starts, and we serve. */
 static bool
 go(struct broker *b)
@@ -876,10 +925,14 @@ go(struct broker *b)
 		finish(b);
 		return true;
 	}
+	spawn_kill(&b->sandbox);
+	spawn_wait(&b->sandbox);
+	server_free(b->server);
+	b->server = NULL;
 	set_outcome(b, BROKER_ERROR, EXIT_NO_EXEC, "supervisor");
 	b->result.exit_code = -1;
 	snprintf(b->result.error_message, sizeof(b->result.error_message),
-	    "main: %s", strerror(error));
+	    "main: %s%s", strerror(error), exec_advice(error));
 	log_line(&b->log, LOG_LEVEL_ERROR, "%s", b->result.error_message);
 	return true;
 }
@@ -935,6 +988,29 @@ run_skill(struct broker *b)
 	return go(b);
 }
 
+/* Ours are those of the job. What the caller had open besides is none of a
+ * skill's business, and its standard input and output are the skill's. */
+static int
+settle_descriptors(const struct broker_job *job)
+{
+	int keep[] = { 0, 1, 2, job->memory_fd, job->segment_fd, job->lock_fd,
+		job->status_fd, job->control_fd, job->stdio[0], job->stdio[1],
+		job->stdio[2], job->log.fd };
+	struct log again;
+	int null_fd;
+
+	if (job->log.fd == -1)
+		closelog();
+	if (spawn_close_others(keep, sizeof(keep) / sizeof(keep[0])) == -1)
+		return -1;
+	if (job->log.fd == -1)
+		log_open(&again, "syslog");
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null_fd == -1 || dup2(null_fd, 0) == -1 || dup2(null_fd, 1) == -1)
+		return -1;
+	return close(null_fd);
+}
+
 static void
 settle_process(const struct broker_job *job)
 {
@@ -952,6 +1028,10 @@ settle_process(const struct broker_job *job)
 	sigaddset(&ours, SIGHUP);
 	sigaddset(&ours, SIGQUIT);
 	sigaddset(&ours, SIGPIPE);
+	/* A stopped terminal stops the caller, not the clock of the skill. */
+	sigaddset(&ours, SIGTSTP);
+	sigaddset(&ours, SIGTTIN);
+	sigaddset(&ours, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &ours, NULL);
 	/* Held as long as we live: that is how others see that we do. */
 	while (flock(job->lock_fd, LOCK_EX) == -1 && errno == EINTR)
@@ -964,6 +1044,7 @@ clear(struct broker *b)
 	worker_free(b->dispatch.worker);
 	spawn_kill(&b->sandbox);
 	spawn_clear(&b->sandbox);
+	socket_clear(&b->socket);
 	clockwork_stop(&b->clockwork);
 	grant_free(b->grant);
 	path_protect_free(b->protect);
@@ -984,10 +1065,15 @@ broker_run(const struct broker_job *job)
 	if (b == NULL)
 		return 1;
 	settle_process(job);
+	if (settle_descriptors(job) == -1)
+		return 1;
 	memset(&nothing, 0, sizeof(nothing));
 	b->job = job;
 	b->log = job->log;
-	b->skill_fd = b->uid_lock = b->socket.listen_fd = -1;
+	b->skill_fd = b->uid_lock = -1;
+	b->plan.skill.tree_fd = b->plan.self.tree_fd = b->plan.socket.tree_fd =
+	    -1;
+	socket_init(&b->socket);
 	b->clockwork.timer_fd = -1;
 	b->result.exit_code = -1;
 	spawn_init(&b->sandbox);

@@ -16,7 +16,7 @@
 #include "tools/registry.h"
 
 #define TOOL_NAME_SHOWN 64 /* of an unknown name, in an answer */
-#define ERROR_ROOM 1024	   /* what an error answer takes besides its id */
+#define ENVELOPE_ROOM 64   /* of a result, besides its id */
 
 /* --- rows --- */
 
@@ -36,31 +36,29 @@ dispatch_row(struct dispatch *d, struct row *row)
 	result = segment_append(d->segment, ROW_BY_BROKER, row, NULL);
 	row_clear(row);
 	segment_counts(d->segment, &n);
-	atomic_store_explicit(&d->counters->waiting, n.waiting,
-	    memory_order_relaxed);
+	atomic_store_explicit(
+	    &d->counters->waiting, n.waiting, memory_order_relaxed);
 	if (result != 0 && !d->warned_ledger) {
 		log_line(d->log, LOG_LEVEL_ERROR,
 		    "the ledger cannot be written (%s); rows %s",
-		    strerror(errno), result == 1 ? "wait in memory"
-						 : "are lost");
+		    strerror(errno),
+		    result == 1 ? "wait in memory" : "are lost");
 		d->warned_ledger = true;
 	}
 	return result;
 }
 
 void
-dispatch_subject(const struct dispatch *d, const struct call *c,
-    struct row_subject *s)
+dispatch_subject(
+    const struct dispatch *d, const struct call *c, struct row_subject *s)
 {
-	const struct trace *own = c != NULL && c->rpc.own_trace
-	    ? &c->rpc.trace
-	    : NULL;
+	const struct trace *own =
+	    c != NULL && c->rpc.own_trace ? &c->rpc.trace : NULL;
 
 	s->invocation_id = d->inv->id;
 	s->skill_id = grant_manifest(d->inv->grant)->id;
 	s->trace_id = own != NULL ? own->trace_id : d->inv->trace.trace_id;
-	s->invocation_trace_id =
-	    own != NULL ? d->inv->trace.trace_id : NULL;
+	s->invocation_trace_id = own != NULL ? d->inv->trace.trace_id : NULL;
 }
 
 /* The name of what was decided on, unless the operator leaves it out. */
@@ -101,9 +99,8 @@ record_completed(struct dispatch *d, struct call *c)
 	char message[96];
 	struct row_subject s;
 	struct row row;
-	const char *error = c->run.error == 0
-	    ? NULL
-	    : strerrorname_np(c->run.error);
+	const char *error =
+	    c->run.error == 0 ? NULL : strerrorname_np(c->run.error);
 
 	if (c->run.outcome == OUTCOME_SUCCESS)
 		digest_text(d->inv->args_digest, c->run.result.data,
@@ -116,8 +113,8 @@ record_completed(struct dispatch *d, struct call *c)
 	row_word(&row, "tool_name", c->check.tool->name);
 	row_int(&row, "call", (int64_t)c->record.number);
 	row_word(&row, "outcome", outcome_word(c->run.outcome));
-	row_int(&row, "duration_ms",
-	    (clock_boot() - c->record.begun) / CLOCK_MS);
+	row_int(
+	    &row, "duration_ms", (clock_boot() - c->record.begun) / CLOCK_MS);
 	row_word(&row, "result_hash",
 	    c->record.result_hash[0] == '\0' ? NULL : c->record.result_hash);
 	row_word(&row, "error_message",
@@ -140,7 +137,8 @@ record_denied(struct dispatch *d, struct call *c)
 	row_text(&row, "tool_name", c->rpc.tool,
 	    c->rpc.tool == NULL ? 0 : strlen(c->rpc.tool));
 	row_word(&row, "reason", verdict_info(c->check.verdict.reason)->reason);
-	row_word(&row, "attempted_args_hash", c->record.args_hash);
+	row_word(&row, "attempted_args_hash",
+	    c->record.args_hash[0] == '\0' ? NULL : c->record.args_hash);
 	resource_field(d, c, &row, "violation");
 	dispatch_row(d, &row);
 	counters_add(d->counters, calls);
@@ -152,7 +150,7 @@ record_denied(struct dispatch *d, struct call *c)
 static struct json_span
 call_id(const struct call *c)
 {
-	return (struct json_span){ c->rpc.id, c->rpc.id_len };
+	return (struct json_span){c->rpc.id, c->rpc.id_len};
 }
 
 static void
@@ -164,16 +162,14 @@ data_text(struct buf *data, const char *name, const char *s, size_t max)
 	if (s == NULL)
 		buf_puts(data, "null");
 	else
-		json_put_string(data, s,
-		    len > max ? json_utf8_cut(s, len, max) : len);
+		json_put_string(
+		    data, s, len > max ? json_utf8_cut(s, len, max) : len);
 }
 
 static void
-reply_refusal(const struct dispatch *d, const struct call *c,
-    struct buf *reply)
+reply_refusal(const struct dispatch *d, const struct call *c, struct buf *reply)
 {
-	const struct verdict_info *info =
-	    verdict_info(c->check.verdict.reason);
+	const struct verdict_info *info = verdict_info(c->check.verdict.reason);
 	struct buf data;
 
 	if (c->rpc.id == NULL)
@@ -192,16 +188,15 @@ reply_refusal(const struct dispatch *d, const struct call *c,
 }
 
 static void
-reply_outcome(const struct dispatch *d, const struct call *c,
-    struct buf *reply)
+reply_outcome(const struct dispatch *d, const struct call *c, struct buf *reply)
 {
 	struct buf data;
 
 	if (c->rpc.id == NULL)
 		return;
 	if (c->run.outcome == OUTCOME_SUCCESS) {
-		rpc_result(reply, call_id(c), c->run.result.data,
-		    c->run.result.len);
+		rpc_result(
+		    reply, call_id(c), c->run.result.data, c->run.result.len);
 		if (c->run.cut) {
 			counters_add(d->counters, truncated);
 			log_line(d->log, LOG_LEVEL_WARN,
@@ -233,26 +228,30 @@ dispatch_reject(struct dispatch *d, int code, struct json_span id,
 		data_text(&data, "detail", detail, 512);
 		buf_putc(&data, '}');
 	}
-	rpc_error(reply, id, code, rpc_message(code),
-	    detail == NULL ? NULL : &data);
+	rpc_error(
+	    reply, id, code, rpc_message(code), detail == NULL ? NULL : &data);
 	buf_clear(&data);
 }
 
 /* --- the way of a call --- */
 
-static void
+/* False: there is no memory for it, and the hash stays empty. */
+static bool
 hash_args(struct dispatch *d, struct call *c)
 {
 	struct buf text;
+	bool good;
 
 	buf_init(&text, 8 * CALL_RESPONSE_MAX);
-	if (c->rpc.args == NULL || json_canonical(c->rpc.args, &text) == -1) {
-		buf_reset(&text);
-		buf_puts(&text, "null");
-	}
-	digest_text(d->inv->args_digest, text.data, text.len,
-	    c->record.args_hash);
+	if (c->rpc.args == NULL)
+		good = buf_puts(&text, "null") == 0;
+	else
+		good = json_canonical(c->rpc.args, &text) == 0;
+	if (good)
+		digest_text(d->inv->args_digest, text.data, text.len,
+		    c->record.args_hash);
 	buf_clear(&text);
+	return good;
 }
 
 /* With audit_required, a ledger that takes no rows takes no calls either. */
@@ -271,12 +270,14 @@ ledger_missing(struct dispatch *d)
 static enum check_result
 check_call(struct dispatch *d, struct call *c, unsigned wait_ms)
 {
+	bool hashed = hash_args(d, c);
+
 	c->check.verdict.retry_after_ms = wait_ms;
 	if (wait_ms > 0)
 		c->check.verdict.reason = REASON_RATE_LIMITED;
 	else if (clockwork_refuses(d->clockwork))
 		c->check.verdict.reason = REASON_DEADLINE;
-	else if (ledger_missing(d))
+	else if (!hashed || ledger_missing(d))
 		c->check.verdict.reason = REASON_AUDIT_UNAVAILABLE;
 	else
 		return registry_check(c, d->inv);
@@ -284,16 +285,15 @@ check_call(struct dispatch *d, struct call *c, unsigned wait_ms)
 }
 
 static enum dispatched
-dispatch_call(struct dispatch *d, struct call *c, unsigned wait_ms,
-    struct buf *reply)
+dispatch_call(
+    struct dispatch *d, struct call *c, unsigned wait_ms, struct buf *reply)
 {
 	const struct tool *tool;
 
-	hash_args(d, c);
 	switch (check_call(d, c, wait_ms)) {
 	case CHECK_BAD_ARGS:
-		dispatch_reject(d, RPC_INVALID_PARAMS, call_id(c),
-		    c->check.bad, c->rpc.id == NULL ? NULL : reply);
+		dispatch_reject(d, RPC_INVALID_PARAMS, call_id(c), c->check.bad,
+		    c->rpc.id == NULL ? NULL : reply);
 		call_free(c);
 		return DISPATCH_DONE;
 	case CHECK_REFUSED:
@@ -308,12 +308,13 @@ dispatch_call(struct dispatch *d, struct call *c, unsigned wait_ms,
 	tool = c->check.tool;
 	if (c->check.failure != FAIL_NONE) {
 		call_fail(c, c->check.failure);
-	} else if (tool->place != NULL &&
-	    tool->place(c) == PLACE_FILE_WORKER) {
+	} else if (tool->place == NULL || tool->place(c) == PLACE_LOOP) {
+		tool->run(c, d->inv);
+	} else if (d->ending) {
+		call_fail(c, FAIL_CANCELLED);
+	} else {
 		worker_submit(d->worker, c);
 		return DISPATCH_LATER;
-	} else {
-		tool->run(c, d->inv);
 	}
 	dispatch_finish(d, c, reply);
 	return DISPATCH_DONE;
@@ -330,8 +331,8 @@ dispatch_finish(struct dispatch *d, struct call *c, struct buf *reply)
 }
 
 void
-dispatch_abandon(struct dispatch *d, struct call *c, enum failure why,
-    struct buf *reply)
+dispatch_abandon(
+    struct dispatch *d, struct call *c, enum failure why, struct buf *reply)
 {
 	call_fail(c, why);
 	record_completed(d, c);
@@ -353,7 +354,8 @@ dispatch_too_large(struct dispatch *d, const char *hash, struct buf *reply)
 	c->rpc.id_len = sizeof(null_id) - 1;
 	limit_take(&d->limit, clock_boot());
 	record_denied(d, c);
-	reply_refusal(d, c, reply);
+	if (reply != NULL)
+		reply_refusal(d, c, reply);
 	call_free(c);
 }
 
@@ -396,8 +398,7 @@ take_trace(const struct dispatch *d, const cJSON *params, struct call *c)
 static int
 take_call(const struct dispatch *d, const struct rpc_request *r, struct call *c)
 {
-	const cJSON *args =
-	    cJSON_GetObjectItemCaseSensitive(r->params, "args");
+	const cJSON *args = cJSON_GetObjectItemCaseSensitive(r->params, "args");
 
 	if (!r->notification) {
 		c->rpc.id_len = r->id.len;
@@ -406,8 +407,8 @@ take_call(const struct dispatch *d, const struct rpc_request *r, struct call *c)
 			return -1;
 		memcpy(c->rpc.id, r->id.p, r->id.len);
 	}
-	c->rpc.tool = strdup(cJSON_GetObjectItemCaseSensitive(r->params,
-	    "tool")->valuestring);
+	c->rpc.tool = strdup(
+	    cJSON_GetObjectItemCaseSensitive(r->params, "tool")->valuestring);
 	if (c->rpc.tool == NULL)
 		return -1;
 	take_trace(d, r->params, c);
@@ -423,15 +424,15 @@ static enum dispatched
 method_call(struct dispatch *d, const struct rpc_request *r, unsigned wait_ms,
     size_t budget, uint64_t conn, struct buf *reply)
 {
-	static const char *const known[] = { "tool", "args", "traceparent",
-		"tracestate", NULL };
+	static const char *const known[] = {
+	    "tool", "args", "traceparent", "tracestate", NULL};
 	const char *bad = NULL;
 	struct call *c;
 
 	if (!cJSON_IsObject(r->params))
 		bad = "params: must be an object with tool and args";
-	else if (!cJSON_IsString(cJSON_GetObjectItemCaseSensitive(r->params,
-		     "tool")))
+	else if (!cJSON_IsString(
+		     cJSON_GetObjectItemCaseSensitive(r->params, "tool")))
 		bad = "tool: must be a string";
 	else if (unknown_param(r->params, known) != NULL)
 		bad = "params: only tool, args, traceparent and tracestate";
@@ -447,9 +448,9 @@ method_call(struct dispatch *d, const struct rpc_request *r, unsigned wait_ms,
 		return DISPATCH_DONE;
 	}
 	c->rpc.conn = conn;
-	c->rpc.budget = budget > r->id.len + 64 ? budget - r->id.len - 64 : 0;
-	if (c->rpc.budget > CALL_RESPONSE_MAX)
-		c->rpc.budget = CALL_RESPONSE_MAX;
+	c->rpc.budget = budget > r->id.len + ENVELOPE_ROOM
+			    ? budget - r->id.len - ENVELOPE_ROOM
+			    : 0;
 	return dispatch_call(d, c, wait_ms, reply);
 }
 
@@ -467,8 +468,8 @@ list_tools(const struct dispatch *d, struct buf *out)
 			continue;
 		buf_printf(out, "%s{\"name\":\"%s\",\"description\":", comma,
 		    tools[i].name);
-		json_put_string(out, tools[i].description,
-		    strlen(tools[i].description));
+		json_put_string(
+		    out, tools[i].description, strlen(tools[i].description));
 		buf_puts(out, ",\"inputSchema\":");
 		registry_schema(&tools[i], out);
 		buf_putc(out, '}');
@@ -493,22 +494,40 @@ broker_status(const struct dispatch *d, struct buf *out)
 	    (unsigned long long)counters_get(d->counters, denied));
 }
 
+/* In a batch that asks for too much, which is the only way to get here. */
+static void
+reply_no_room(const struct rpc_request *r, struct buf *reply)
+{
+	struct buf data;
+
+	buf_init(&data, 4096);
+	data_text(&data, "detail",
+	    "the answer of this batch is full; ask again "
+	    "in another one",
+	    256);
+	buf_putc(&data, '}');
+	rpc_error(
+	    reply, r->id, RPC_TOOL_FAILED, failure_word(FAIL_TOO_LARGE), &data);
+	buf_clear(&data);
+}
+
 /* Methods besides tool.call: no parameters, an answer made of what we know. */
 static const struct {
 	const char *name;
 	void (*answer)(const struct dispatch *, struct buf *);
 } methods[] = {
-	{ "tool.list", list_tools },
-	{ "broker.status", broker_status },
+    {"tool.list", list_tools},
+    {"broker.status", broker_status},
 };
 
 static void
 method_plain(struct dispatch *d, const struct rpc_request *r, size_t which,
-    struct buf *reply)
+    size_t budget, struct buf *reply)
 {
 	struct buf out;
 
 	if (r->params != NULL && r->params->child != NULL) {
+		limit_take(&d->limit, clock_boot());
 		dispatch_reject(d, RPC_INVALID_PARAMS, r->id,
 		    "params: this method takes none",
 		    r->notification ? NULL : reply);
@@ -518,21 +537,24 @@ method_plain(struct dispatch *d, const struct rpc_request *r, size_t which,
 		return;
 	buf_init(&out, CALL_RESPONSE_MAX);
 	methods[which].answer(d, &out);
-	rpc_result(reply, r->id, out.data, out.len);
+	if (out.failed || out.len + r->id.len + ENVELOPE_ROOM > budget)
+		reply_no_room(r, reply);
+	else
+		rpc_result(reply, r->id, out.data, out.len);
 	buf_clear(&out);
 }
 
 void
-dispatch_garbage(struct dispatch *d, int code, struct json_span id,
-    struct buf *reply)
+dispatch_garbage(
+    struct dispatch *d, int code, struct json_span id, struct buf *reply)
 {
 	limit_take(&d->limit, clock_boot());
 	dispatch_reject(d, code, id, NULL, reply);
 }
 
 enum dispatched
-dispatch_request(struct dispatch *d, const struct rpc_request *r,
-    size_t budget, uint64_t conn, struct buf *reply)
+dispatch_request(struct dispatch *d, const struct rpc_request *r, size_t budget,
+    uint64_t conn, struct buf *reply)
 {
 	size_t i;
 
@@ -545,11 +567,11 @@ dispatch_request(struct dispatch *d, const struct rpc_request *r,
 		    budget, conn, reply);
 	for (i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
 		if (strcmp(r->method, methods[i].name) == 0) {
-			method_plain(d, r, i, reply);
+			method_plain(d, r, i, budget, reply);
 			return DISPATCH_DONE;
 		}
 	}
-	dispatch_garbage(d, RPC_NO_METHOD, r->id,
-	    r->notification ? NULL : reply);
+	dispatch_garbage(
+	    d, RPC_NO_METHOD, r->id, r->notification ? NULL : reply);
 	return DISPATCH_DONE;
 }

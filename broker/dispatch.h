@@ -25,6 +25,7 @@ struct dispatch {
 	uint64_t		 calls_started;	/* numbers the pairs */
 	char			 last_tool[64];	/* for skill.timeout */
 	bool			 warned_ledger;
+	bool			 ending;	/* workers get nothing new */
 };
 
 enum dispatched {
@@ -53,7 +54,10 @@ void	dispatch_abandon(struct dispatch *, struct call *, enum failure,
 void	dispatch_garbage(struct dispatch *, int code, struct json_span id,
 	    struct buf *reply);
 
-/* A message over the limit was thrown away; hash is of its bytes. */
+/*
+ * A message over the limit was thrown away; hash is of its bytes. Answered
+ * where reply is not NULL.
+ */
 void	dispatch_too_large(struct dispatch *, const char *hash,
 	    struct buf *reply);
 

@@ -1,7 +1,9 @@
 /*
  * Many connections, one loop. A slow reader, a half-sent frame or a flood on
  * one connection costs the others nothing but their turn: reads and writes do
- * not block, memory is bounded, and each connection gets one request a turn.
+ * not block, memory is bounded, and between two looks at the clock one request
+ * is handled, of each connection in turn. An answer leaves whole or its
+ * connection ends; no byte of one is ever taken for a part of another.
  */
 
 #include "broker/server.h"
@@ -19,8 +21,27 @@
 #include "broker/frame.h"
 
 #define DRAIN_NS (CLOCK_SECOND / 2)
-#define ELEMENT_ROOM 640 /* what an answer in a batch takes besides its id */
-#define PEER_ROWS 64	 /* rows about strangers; the last one counts on */
+#define PEER_ROWS 64 /* rows about strangers; the last one counts the rest */
+#define BATCHES 3    /* answers of batches that grow at the same time */
+#define CHUNK ((size_t)64 * 1024)      /* small answers share that much */
+#define SEND_MAX ((size_t)1024 * 1024) /* bytes of one turn */
+
+/*
+ * Bytes that an answer in a batch may always take besides what it echoes: any
+ * refusal, any failure, any result without a body. The limits of the scanner
+ * (bytes of a request, values in it) let a batch of nothing else stay below
+ * CALL_RESPONSE_MAX.
+ */
+#define ELEMENT_ROOM ((size_t)640)
+
+/* Complete answers, and the one that is being made, on their way out. */
+struct chunk {
+	TAILQ_ENTRY(chunk) next;
+	struct buf text;
+	size_t sent;
+};
+
+TAILQ_HEAD(chunk_list, chunk);
 
 /* A batch is worked off one request a turn; its answer is one message. */
 struct batch {
@@ -31,7 +52,7 @@ struct batch {
 	struct json_span at; /* raw bytes of the one before */
 	size_t left;
 	bool waiting; /* a worker has the present one */
-	struct buf reply;
+	struct chunk *reply;
 };
 
 struct conn {
@@ -39,13 +60,15 @@ struct conn {
 	uint64_t id;
 	int fd;
 	bool judged;
-	bool ended; /* nothing more will be read */
+	bool ended;  /* nothing more will be read */
+	bool broken; /* an answer could not be made: to be closed */
+	bool parked; /* its next message waits for the end of a batch */
 	unsigned in_flight;
 	struct frame frame;
 	struct digest *digest;
 	struct batch batch;
-	struct buf out;
-	size_t sent; /* of out */
+	struct chunk_list out;
+	size_t unsent; /* bytes of out */
 };
 
 TAILQ_HEAD(conn_list, conn);
@@ -59,11 +82,15 @@ struct server {
 	bool opened;
 	bool connected;
 	uint64_t next_id;
-	unsigned conns;	 /* judged ones */
+	unsigned conns;	  /* judged ones */
 	unsigned waiting; /* not judged yet */
 	unsigned in_flight;
-	struct conn_list list;
+	unsigned batches;
+	size_t unsent;	       /* of all connections */
+	struct conn_list list; /* whose turn is next comes first */
 	uint64_t strangers;
+	pid_t last_pid; /* of the newest one */
+	uid_t last_uid;
 };
 
 struct server *
@@ -84,13 +111,57 @@ server_new(int listen_fd, struct dispatch *dispatch,
 }
 
 static void
+chunk_free(struct chunk *k)
+{
+	if (k == NULL)
+		return;
+	buf_clear(&k->text);
+	free(k);
+}
+
+static struct chunk *
+chunk_new(void)
+{
+	struct chunk *k = calloc(1, sizeof(*k));
+
+	if (k != NULL)
+		buf_init(&k->text, CHUNK + 4 + CALL_RESPONSE_MAX);
+	return k;
+}
+
+static void
 batch_clear(struct batch *b)
 {
 	cJSON_Delete(b->root);
 	freezero(b->text, b->len);
-	buf_clear(&b->reply);
+	chunk_free(b->reply);
 	memset(b, 0, sizeof(*b));
-	buf_init(&b->reply, CALL_RESPONSE_MAX);
+}
+
+static void
+out_clear(struct server *s, struct conn *c)
+{
+	struct chunk *k;
+
+	while ((k = TAILQ_FIRST(&c->out)) != NULL) {
+		TAILQ_REMOVE(&c->out, k, next);
+		chunk_free(k);
+	}
+	s->unsent -= c->unsent;
+	c->unsent = 0;
+}
+
+static void
+batch_gone(struct server *s, struct conn *c)
+{
+	struct conn *other;
+
+	if (c->batch.root == NULL)
+		return;
+	batch_clear(&c->batch);
+	s->batches--;
+	TAILQ_FOREACH (other, &s->list, next)
+		other->parked = false;
 }
 
 static void
@@ -104,8 +175,8 @@ conn_free(struct server *s, struct conn *c)
 	close(c->fd);
 	frame_clear(&c->frame);
 	digest_free(c->digest);
-	batch_clear(&c->batch);
-	buf_clear(&c->out);
+	batch_gone(s, c);
+	out_clear(s, c);
 	free(c);
 }
 
@@ -147,147 +218,213 @@ server_open(struct server *s)
 
 /* --- writing --- */
 
+/* Bytes of answers that nobody has taken yet, unfinished ones included. */
 static size_t
-unsent(const struct server *s)
+held(const struct server *s)
 {
 	const struct conn *c;
-	size_t n = 0;
+	size_t n = s->unsent;
 
-	TAILQ_FOREACH (c, &s->list, next)
-		n += c->out.len - c->sent + c->batch.reply.len;
+	TAILQ_FOREACH (c, &s->list, next) {
+		if (c->batch.reply != NULL)
+			n += c->batch.reply->text.len;
+	}
 	return n;
 }
 
-/* False: the peer is gone. */
-static bool
-conn_write(struct conn *c)
+/* Where the next answer goes; NULL: no memory, and the connection is broken. */
+static struct buf *
+answer_begin(struct conn *c, size_t *begun)
 {
+	struct chunk *k = TAILQ_LAST(&c->out, chunk_list);
+
+	if (k == NULL || k->text.len >= CHUNK) {
+		k = chunk_new();
+		if (k == NULL) {
+			c->broken = true;
+			return NULL;
+		}
+		TAILQ_INSERT_TAIL(&c->out, k, next);
+	}
+	*begun = frame_begin(&k->text);
+	return &k->text;
+}
+
+static void
+answer_end(struct server *s, struct conn *c, struct buf *text, size_t begun)
+{
+	if (text == NULL)
+		return;
+	if (text->failed) {
+		text->len = begun;
+		c->broken = true;
+	} else if (text->len == begun + 4) {
+		text->len = begun; /* nothing to say */
+	} else {
+		frame_end(text, begun);
+		c->unsent += text->len - begun;
+		s->unsent += text->len - begun;
+	}
+}
+
+/* Send what goes. False: the peer is gone. */
+static bool
+conn_write(struct server *s, struct conn *c)
+{
+	struct chunk *k;
+	size_t most, left = SEND_MAX;
 	ssize_t n;
 
-	while (c->sent < c->out.len) {
-		n = send(c->fd, c->out.data + c->sent, c->out.len - c->sent,
-		    MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (c->unsent > 0 && left > 0) {
+		k = TAILQ_FIRST(&c->out);
+		most = k->text.len - k->sent;
+		n = send(c->fd, k->text.data + k->sent,
+		    most < left ? most : left, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n == -1)
 			return errno == EAGAIN;
-		c->sent += (size_t)n;
+		k->sent += (size_t)n;
+		left -= (size_t)n;
+		c->unsent -= (size_t)n;
+		s->unsent -= (size_t)n;
+		if (k->sent < k->text.len)
+			continue;
+		k->sent = 0;
+		buf_reset(&k->text);
+		/* The memory of a small one is kept for the next answer. */
+		if (TAILQ_NEXT(k, next) != NULL || k->text.size > CHUNK) {
+			TAILQ_REMOVE(&c->out, k, next);
+			chunk_free(k);
+		}
 	}
-	c->sent = 0;
-	if (c->out.size > 65536)
-		buf_clear(&c->out); /* give a large answer's memory back */
-	else
-		buf_reset(&c->out);
 	return true;
 }
 
 /* --- requests --- */
 
-/* The digest of a message that is thrown away; keyed as the operator wants. */
-static void
-too_large(struct server *s, struct conn *c, const char *hash)
+/* A call that a worker has knows its connection, and whether a batch waits. */
+static uint64_t
+call_tag(const struct conn *c, bool batch)
 {
-	size_t begun = frame_begin(&c->out);
-
-	dispatch_too_large(s->dispatch, hash, &c->out);
-	frame_end(&c->out, begun);
+	return c->id << 1 | batch;
 }
 
 static void
-end_message(struct conn *c, size_t begun)
+in_flight(struct server *s, struct conn *c)
 {
-	if (c->out.len == begun + 4)
-		c->out.len = begun; /* nothing to say */
-	else
-		frame_end(&c->out, begun);
+	c->in_flight++;
+	s->in_flight++;
+}
+
+static void
+too_large(struct server *s, struct conn *c, const char *hash)
+{
+	size_t begun = 0;
+	struct buf *text = answer_begin(c, &begun);
+
+	dispatch_too_large(s->dispatch, hash, text);
+	answer_end(s, c, text, begun);
 }
 
 static void
 garbage(struct server *s, struct conn *c, int code)
 {
-	size_t begun = frame_begin(&c->out);
+	size_t begun = 0;
+	struct buf *text = answer_begin(c, &begun);
 
-	dispatch_garbage(s->dispatch, code, (struct json_span){ NULL, 0 },
-	    &c->out);
-	end_message(c, begun);
+	dispatch_garbage(s->dispatch, code, (struct json_span){NULL, 0}, text);
+	answer_end(s, c, text, begun);
 }
 
 static void
-single(struct server *s, struct conn *c, const cJSON *node,
-    struct json_span text)
+single(
+    struct server *s, struct conn *c, const cJSON *node, struct json_span text)
 {
 	struct rpc_request r;
-	size_t begun = frame_begin(&c->out);
+	size_t begun = 0;
+	struct buf *reply = answer_begin(c, &begun);
 
+	if (reply == NULL)
+		return;
 	rpc_request(node, text, &r);
-	if (dispatch_request(s->dispatch, &r, CALL_RESPONSE_MAX, c->id,
-		&c->out) == DISPATCH_LATER) {
-		c->in_flight++;
-		s->in_flight++;
-	}
-	end_message(c, begun);
+	if (dispatch_request(s->dispatch, &r, CALL_RESPONSE_MAX,
+		call_tag(c, false), reply) == DISPATCH_LATER)
+		in_flight(s, c);
+	answer_end(s, c, reply, begun);
 }
 
 /* Keep the bytes and the tree until every element has had its turn. */
 static bool
-batch_begin(struct conn *c, cJSON *root, struct json_span text)
+batch_begin(
+    struct server *s, struct conn *c, cJSON *root, struct json_span text)
 {
 	struct batch *b = &c->batch;
 
 	b->text = malloc(text.len);
-	if (b->text == NULL)
+	b->reply = chunk_new();
+	if (b->text == NULL || b->reply == NULL) {
+		free(b->text);
+		chunk_free(b->reply);
+		memset(b, 0, sizeof(*b));
+		c->broken = true;
 		return false;
+	}
 	memcpy(b->text, text.p, text.len);
 	b->len = text.len;
 	b->root = root;
 	b->node = root->child;
 	b->left = (size_t)cJSON_GetArraySize(root);
-	buf_puts(&b->reply, "[");
+	frame_begin(&b->reply->text);
+	buf_putc(&b->reply->text, '[');
+	s->batches++;
 	return true;
 }
 
-static void
-batch_end(struct conn *c)
-{
-	struct batch *b = &c->batch;
-	size_t begun;
+#define BATCH_BEGUN ((size_t)5) /* the length, and the bracket */
 
-	if (b->reply.len > 1) {
-		buf_putc(&b->reply, ']');
-		begun = frame_begin(&c->out);
-		buf_put(&c->out, b->reply.data, b->reply.len);
-		frame_end(&c->out, begun);
+static void
+batch_end(struct server *s, struct conn *c)
+{
+	struct chunk *k = c->batch.reply;
+
+	if (k->text.len > BATCH_BEGUN || k->text.failed) {
+		buf_putc(&k->text, ']');
+		TAILQ_INSERT_TAIL(&c->out, k, next);
+		c->batch.reply = NULL;
+		answer_end(s, c, &k->text, 0);
 	}
-	batch_clear(b);
+	batch_gone(s, c);
 }
 
 /* A separator that is taken back when the element is not answered. */
 static size_t
 element_begin(struct batch *b)
 {
-	if (b->reply.len > 1)
-		buf_putc(&b->reply, ',');
-	return b->reply.len;
+	if (b->reply->text.len > BATCH_BEGUN)
+		buf_putc(&b->reply->text, ',');
+	return b->reply->text.len;
 }
 
 static void
 element_end(struct batch *b, size_t begun)
 {
-	if (b->reply.len == begun && begun > 1)
-		b->reply.len--;
+	if (b->reply->text.len == begun && begun > BATCH_BEGUN)
+		b->reply->text.len--;
 }
 
-/* The bytes the present element's answer may take: the rest stays free for
- * the answers of those behind it. */
+/*
+ * The bytes that the present element's answer may take: what all behind it may
+ * always take, and all that they can echo, stays free.
+ */
 static size_t
 element_budget(const struct batch *b)
 {
-	size_t reserved = b->left * ELEMENT_ROOM + b->len;
-	size_t used = b->reply.len;
+	size_t taken = b->reply->text.len + b->left * ELEMENT_ROOM + b->len;
 
-	if (used + reserved >= CALL_RESPONSE_MAX)
-		return 0;
-	return CALL_RESPONSE_MAX - used - reserved;
+	if (taken + ELEMENT_ROOM >= CALL_RESPONSE_MAX)
+		return ELEMENT_ROOM;
+	return CALL_RESPONSE_MAX - taken;
 }
 
 static void
@@ -298,52 +435,70 @@ batch_step(struct server *s, struct conn *c)
 	const cJSON *node = b->node;
 	size_t begun;
 
-	if (node == NULL) {
-		batch_end(c);
-		return;
-	}
 	json_element(b->text, b->len, &b->at);
 	b->node = node->next;
 	b->left--;
 	rpc_request(node, b->at, &r);
 	begun = element_begin(b);
-	if (dispatch_request(s->dispatch, &r, element_budget(b) + ELEMENT_ROOM,
-		c->id, &b->reply) == DISPATCH_LATER) {
+	if (dispatch_request(s->dispatch, &r, element_budget(b),
+		call_tag(c, true), &b->reply->text) == DISPATCH_LATER) {
 		b->waiting = true;
-		c->in_flight++;
-		s->in_flight++;
+		in_flight(s, c);
 	}
 	element_end(b, begun);
 	if (b->node == NULL && !b->waiting)
-		batch_end(c);
+		batch_end(s, c);
 }
 
-static void
+static bool
+looks_like_batch(const char *text, size_t len)
+{
+	while (len > 0 && strchr(" \t\r\n", *text) != NULL && *text != '\0') {
+		text++;
+		len--;
+	}
+	return len > 0 && *text == '[';
+}
+
+/* False: not now, the message stays where it is. */
+static bool
 message(struct server *s, struct conn *c, const char *text, size_t len)
 {
-	struct json_span span = { text, len };
-	cJSON *root = json_parse(text, len, true);
+	struct json_span span = {text, len};
+	cJSON *root;
 
+	c->parked = s->batches == BATCHES && looks_like_batch(text, len);
+	if (c->parked)
+		return false;
+	root = json_parse(text, len, true);
 	if (root == NULL) {
 		garbage(s, c, RPC_PARSE_ERROR);
-		return;
+		return true;
 	}
 	if (!cJSON_IsArray(root)) {
 		single(s, c, root, span);
 	} else if (root->child == NULL) {
 		garbage(s, c, RPC_INVALID_REQUEST);
-	} else if (batch_begin(c, root, span)) {
-		return; /* the batch owns the tree now */
+	} else if (batch_begin(s, c, root, span)) {
+		return true; /* the batch owns the tree now */
 	}
 	cJSON_Delete(root);
+	return true;
 }
 
-/* May another request of this connection begin? */
+/*
+ * May another request of this connection begin? A batch was read when it
+ * began: it goes on whatever is unsent, or several could wait for each other.
+ */
 static bool
 conn_may_begin(const struct server *s, const struct conn *c)
 {
-	return s->opened && c->judged && !c->batch.waiting &&
-	    s->in_flight < SERVER_CONNS && unsent(s) < SERVER_UNSENT;
+	if (!s->opened || !c->judged || c->broken ||
+	    s->in_flight >= SERVER_CONNS)
+		return false;
+	if (c->batch.root != NULL)
+		return !c->batch.waiting;
+	return !c->parked && held(s) < SERVER_UNSENT;
 }
 
 static bool
@@ -352,7 +507,7 @@ conn_has_work(const struct conn *c)
 	return c->batch.root != NULL || frame_ready(&c->frame);
 }
 
-/* One request of this connection, if it has one and may. */
+/* One request of a connection that has one and may begin it. */
 static void
 conn_step(struct server *s, struct conn *c)
 {
@@ -360,8 +515,6 @@ conn_step(struct server *s, struct conn *c)
 	const char *text;
 	size_t len = 0;
 
-	if (!conn_may_begin(s, c))
-		return;
 	if (c->batch.root != NULL) {
 		batch_step(s, c);
 		return;
@@ -373,69 +526,86 @@ conn_step(struct server *s, struct conn *c)
 		too_large(s, c, hash);
 		return;
 	case FRAME_MESSAGE:
-		message(s, c, text, len);
-		frame_done(&c->frame, len);
+		if (message(s, c, text, len))
+			frame_done(&c->frame, len);
 		return;
 	}
 }
 
-/* A worker's call is back: its answer belongs to a connection, if that lives. */
+/* A worker's call is back: its answer belongs to a connection, if that lives.
+ */
 void
 server_finished(struct server *s, struct call *call, enum failure why)
 {
-	struct conn *c = conn_find(s, call->rpc.conn);
-	struct buf *reply, nowhere;
+	struct conn *c = conn_find(s, call->rpc.conn >> 1);
+	struct buf *reply = NULL, nowhere;
 	size_t begun = 0;
-	bool batch = c != NULL && c->batch.waiting;
+	bool batch = (call->rpc.conn & 1) != 0;
 
 	s->in_flight--;
 	buf_init(&nowhere, CALL_RESPONSE_MAX + FRAME_MAX);
-	if (c == NULL) {
-		reply = &nowhere;
-	} else {
+	if (c != NULL) {
 		c->in_flight--;
-		reply = batch ? &c->batch.reply : &c->out;
-		begun = batch ? element_begin(&c->batch) : frame_begin(reply);
+		if (batch) {
+			reply = &c->batch.reply->text;
+			begun = element_begin(&c->batch);
+		} else {
+			reply = answer_begin(c, &begun);
+		}
 	}
 	if (why == FAIL_NONE)
-		dispatch_finish(s->dispatch, call, reply);
+		dispatch_finish(
+		    s->dispatch, call, reply == NULL ? &nowhere : reply);
 	else
-		dispatch_abandon(s->dispatch, call, why, reply);
-	if (batch) {
-		element_end(&c->batch, begun);
-		c->batch.waiting = false;
-		if (c->batch.node == NULL)
-			batch_end(c);
-	} else if (c != NULL) {
-		end_message(c, begun);
-	}
+		dispatch_abandon(
+		    s->dispatch, call, why, reply == NULL ? &nowhere : reply);
 	buf_clear(&nowhere);
+	if (c == NULL)
+		return;
+	if (!batch) {
+		answer_end(s, c, reply, begun);
+		return;
+	}
+	element_end(&c->batch, begun);
+	c->batch.waiting = false;
+	if (c->batch.node == NULL)
+		batch_end(s, c);
 }
 
 /* --- peers --- */
 
 static void
-stranger(struct server *s, struct conn *c)
+record_stranger(struct server *s, pid_t pid, uid_t uid, uint64_t count)
 {
 	struct dispatch *d = s->dispatch;
-	struct ucred cred = { 0, (uid_t)-1, (gid_t)-1 };
-	socklen_t len = sizeof(cred);
 	struct row_subject subject;
 	struct row row;
 
+	dispatch_subject(d, NULL, &subject);
+	row_begin(&row, ROW_PEER_REFUSED, &subject, d->inv->digest);
+	row_int(&row, "pid", pid);
+	row_int(&row, "uid", uid);
+	row_int(&row, "count", (int64_t)count);
+	dispatch_row(d, &row);
+}
+
+static void
+stranger(struct server *s, struct conn *c)
+{
+	struct dispatch *d = s->dispatch;
+	struct ucred cred = {0, (uid_t)-1, (gid_t)-1};
+	socklen_t len = sizeof(cred);
+
 	getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
-	if (++s->strangers <= PEER_ROWS) {
-		dispatch_subject(d, NULL, &subject);
-		row_begin(&row, ROW_PEER_REFUSED, &subject, d->inv->digest);
-		row_int(&row, "pid", cred.pid);
-		row_int(&row, "uid", cred.uid);
-		row_int(&row, "count", (int64_t)s->strangers);
-		dispatch_row(d, &row);
+	if (++s->strangers < PEER_ROWS) {
+		record_stranger(s, cred.pid, cred.uid, 1);
 		log_line(d->log, LOG_LEVEL_WARN,
 		    "a connection from outside the sandbox was refused "
 		    "(pid %ld, uid %lu)",
 		    (long)cred.pid, (unsigned long)cred.uid);
 	}
+	s->last_pid = cred.pid;
+	s->last_uid = cred.uid;
 	conn_free(s, c);
 }
 
@@ -497,8 +667,7 @@ accept_one(struct server *s)
 	c->fd = fd;
 	c->id = ++s->next_id;
 	frame_init(&c->frame, c->digest);
-	batch_clear(&c->batch);
-	buf_init(&c->out, SERVER_UNSENT + CALL_RESPONSE_MAX + FRAME_MAX);
+	TAILQ_INIT(&c->out);
 	TAILQ_INSERT_TAIL(&s->list, c, next);
 	s->waiting++;
 	if (!s->judge)
@@ -513,7 +682,18 @@ static bool
 wants_read(const struct server *s, const struct conn *c)
 {
 	return c->judged && !c->ended && !conn_has_work(c) && s->opened &&
-	    s->in_flight < SERVER_CONNS;
+	       s->in_flight < SERVER_CONNS && held(s) < SERVER_UNSENT;
+}
+
+/*
+ * One whose verdict is due counts as the skill's: it may be. Strangers lose
+ * their place as soon as init has spoken.
+ */
+static bool
+wants_accept(const struct server *s)
+{
+	return s->conns + s->waiting < SERVER_CONNS &&
+	       s->waiting < SERVER_JUDGED;
 }
 
 size_t
@@ -522,16 +702,14 @@ server_poll(struct server *s, struct pollfd *fds)
 	struct conn *c;
 	size_t n = 0;
 
-	fds[n].fd = s->conns < SERVER_CONNS && s->waiting < SERVER_JUDGED
-	    ? s->listen_fd
-	    : -1;
+	fds[n].fd = wants_accept(s) ? s->listen_fd : -1;
 	fds[n++].events = POLLIN;
 	TAILQ_FOREACH (c, &s->list, next) {
 		fds[n].fd = c->fd;
 		fds[n].events = 0;
-		if (wants_read(s, c) && unsent(s) < SERVER_UNSENT)
+		if (wants_read(s, c))
 			fds[n].events |= POLLIN;
-		if (c->sent < c->out.len)
+		if (c->unsent > 0)
 			fds[n].events |= POLLOUT;
 		/* A closed peer would wake us without end. */
 		if (fds[n].events == 0)
@@ -541,35 +719,45 @@ server_poll(struct server *s, struct pollfd *fds)
 	return n;
 }
 
-bool
-server_busy(const struct server *s)
+/* Whose turn it is: the first that has something to do and may do it. */
+static struct conn *
+next_turn(const struct server *s)
 {
-	const struct conn *c;
+	struct conn *c;
 
 	TAILQ_FOREACH (c, &s->list, next) {
 		if (conn_has_work(c) && conn_may_begin(s, c))
-			return true;
+			return c;
 	}
-	return false;
+	return NULL;
+}
+
+bool
+server_busy(const struct server *s)
+{
+	return next_turn(s) != NULL;
 }
 
 static void
-conn_turn(struct server *s, struct conn *c, short revents)
+conn_read(struct server *s, struct conn *c)
 {
 	int got;
 
-	if ((revents & (POLLIN | POLLHUP | POLLERR)) != 0 && wants_read(s, c)) {
-		got = frame_read(&c->frame, c->fd);
-		if (got == 0 || (got == -1 && errno != EAGAIN))
-			c->ended = true;
-	}
-	conn_step(s, c);
-	if (c->sent < c->out.len && !conn_write(c)) {
-		conn_free(s, c);
+	if (!wants_read(s, c))
 		return;
-	}
-	if (c->ended && c->in_flight == 0 && c->out.len == 0 &&
-	    !conn_has_work(c))
+	got = frame_read(&c->frame, c->fd);
+	if (got == 0 || (got == -1 && errno != EAGAIN))
+		c->ended = true;
+}
+
+/* Write what is there, and see whether that was all of this connection. */
+static void
+conn_settle(struct server *s, struct conn *c)
+{
+	if (!c->broken && c->unsent > 0 && !conn_write(s, c))
+		c->broken = true;
+	if (c->broken || (c->ended && c->in_flight == 0 && c->unsent == 0 &&
+			     !conn_has_work(c)))
 		conn_free(s, c);
 }
 
@@ -579,14 +767,58 @@ server_step(struct server *s, const struct pollfd *fds, size_t n)
 	struct conn *c, *after;
 	size_t i = 1;
 
-	for (c = TAILQ_FIRST(&s->list); c != NULL && i < n; c = after) {
+	for (c = TAILQ_FIRST(&s->list); c != NULL && i < n;
+	     c = TAILQ_NEXT(c, next), i++) {
+		if (fds[i].fd == c->fd && (fds[i].revents & ~POLLOUT) != 0)
+			conn_read(s, c);
+	}
+	c = next_turn(s);
+	if (c != NULL) {
+		conn_step(s, c);
+		TAILQ_REMOVE(&s->list, c, next);
+		TAILQ_INSERT_TAIL(&s->list, c, next);
+	}
+	for (c = TAILQ_FIRST(&s->list); c != NULL; c = after) {
 		after = TAILQ_NEXT(c, next);
 		if (c->judged)
-			conn_turn(s, c, fds[i].fd == c->fd ? fds[i].revents : 0);
-		i++;
+			conn_settle(s, c);
 	}
 	if (n > 0 && fds[0].fd != -1 && (fds[0].revents & POLLIN) != 0)
 		accept_one(s);
+}
+
+/* --- the end --- */
+
+/* Handle or read a piece of one connection; false: it has no more. */
+static bool
+drain_one(struct server *s, struct conn *c)
+{
+	if (conn_has_work(c)) {
+		if (!conn_may_begin(s, c))
+			return false;
+		conn_step(s, c);
+		out_clear(s, c); /* nobody is left to read it */
+		return true;
+	}
+	if (c->ended || c->broken)
+		return false;
+	c->ended = frame_read(&c->frame, c->fd) <= 0;
+	return true;
+}
+
+static void
+drain_strangers(struct server *s)
+{
+	struct conn *c, *after;
+
+	for (c = TAILQ_FIRST(&s->list); c != NULL; c = after) {
+		after = TAILQ_NEXT(c, next);
+		if (!c->judged)
+			stranger(s, c);
+	}
+	if (s->strangers >= PEER_ROWS)
+		record_stranger(s, s->last_pid, s->last_uid,
+		    s->strangers - (PEER_ROWS - 1));
 }
 
 void
@@ -597,22 +829,17 @@ server_drain(struct server *s, enum failure why)
 	struct call *call;
 	bool more = why == FAIL_CANCELLED;
 
+	s->dispatch->ending = true;
+	while ((call = worker_abort(s->dispatch->worker)) != NULL)
+		server_finished(s, call, why);
+	TAILQ_FOREACH (c, &s->list, next)
+		out_clear(s, c);
 	while (more && clock_boot() < until) {
 		more = false;
 		TAILQ_FOREACH (c, &s->list, next) {
-			if (!c->judged || s->in_flight >= SERVER_CONNS)
-				continue;
-			if (!conn_has_work(c) && !c->ended &&
-			    frame_read(&c->frame, c->fd) <= 0)
-				c->ended = true;
-			if (conn_has_work(c) && conn_may_begin(s, c)) {
-				conn_step(s, c);
+			if (c->judged && drain_one(s, c))
 				more = true;
-			} else if (!c->ended) {
-				more = true;
-			}
 		}
 	}
-	while ((call = worker_abort(s->dispatch->worker)) != NULL)
-		server_finished(s, call, why);
+	drain_strangers(s);
 }

@@ -1,7 +1,9 @@
 /*
  * A socket that nobody else could reach or exchange at any moment: it is born
- * in a directory that is closed to others, and rename without replacement
- * makes the name appear complete or not at all.
+ * in a directory that is closed to others, every name is looked up beneath a
+ * directory that is held, and a move without replacement makes the socket
+ * appear complete or not at all. Against whoever can write in the socket
+ * directory: a name that is taken is left as it is.
  */
 
 #include "broker/socket.h"
@@ -12,9 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,19 +22,69 @@
 
 #define BACKLOG 64
 
+void
+socket_init(struct socket_place *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->dir_fd = s->nest_fd = s->listen_fd = -1;
+}
+
+static void
+close_fd(int *fd)
+{
+	if (*fd != -1)
+		close(*fd);
+	*fd = -1;
+}
+
+static void
+leave_nest(struct socket_place *s)
+{
+	if (s->nest_fd != -1) {
+		unlinkat(s->nest_fd, SOCKET_NEST_LEAF, 0);
+		unlinkat(s->dir_fd, s->nest, AT_REMOVEDIR);
+	}
+	close_fd(&s->nest_fd);
+	close_fd(&s->dir_fd);
+}
+
+void
+socket_clear(struct socket_place *s)
+{
+	leave_nest(s);
+	close_fd(&s->listen_fd);
+}
+
+/* A directory of ours that is closed to everybody else. */
 static int
-bind_at(const char *path, uid_t uid, struct socket_place *s)
+make_nest(struct socket_place *s)
+{
+	struct stat st;
+
+	if (mkdirat(s->dir_fd, s->nest, 0700) == -1)
+		return -1;
+	s->nest_fd = openat(s->dir_fd, s->nest,
+	    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->nest_fd == -1 || fstat(s->nest_fd, &st) == -1)
+		return -1;
+	if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
+		return 0;
+	close_fd(&s->nest_fd); /* somebody has exchanged it */
+	errno = EPERM;
+	return -1;
+}
+
+/* An address has no directory descriptor; proc gives the held one a name. */
+static int
+bind_inside(struct socket_place *s, uid_t uid)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	struct stat st;
 	mode_t mask;
 	int result;
 
-	if (strlcpy(sun.sun_path, path, sizeof(sun.sun_path)) >=
-	    sizeof(sun.sun_path)) {
-		errno = ENAMETOOLONG;
-		return -1;
-	}
+	snprintf(sun.sun_path, sizeof(sun.sun_path),
+	    "/proc/self/fd/%d/" SOCKET_NEST_LEAF, s->nest_fd);
 	s->listen_fd = socket(AF_UNIX,
 	    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->listen_fd == -1)
@@ -43,8 +93,11 @@ bind_at(const char *path, uid_t uid, struct socket_place *s)
 	result = bind(s->listen_fd, (struct sockaddr *)&sun, sizeof(sun));
 	umask(mask);
 	if (result == -1 || listen(s->listen_fd, BACKLOG) == -1 ||
-	    (uid != geteuid() && lchown(path, uid, (gid_t)-1) == -1) ||
-	    lstat(path, &st) == -1)
+	    (uid != geteuid() &&
+		fchownat(s->nest_fd, SOCKET_NEST_LEAF, uid, (gid_t)-1,
+		    AT_SYMLINK_NOFOLLOW) == -1) ||
+	    fstatat(s->nest_fd, SOCKET_NEST_LEAF, &st, AT_SYMLINK_NOFOLLOW) ==
+		-1)
 		return -1;
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
@@ -52,14 +105,11 @@ bind_at(const char *path, uid_t uid, struct socket_place *s)
 }
 
 int
-socket_bind(const char *dir, const char *invocation, uid_t uid,
-    struct socket_place *s, char *why, size_t whylen)
+socket_bind(struct socket_place *s, const char *dir, const char *invocation,
+    uid_t uid, char *why, size_t whylen)
 {
-	char nest[PATH_MAX], inner[PATH_MAX + 4];
 	int n, saved;
 
-	memset(s, 0, sizeof(*s));
-	s->listen_fd = -1;
 	n = snprintf(s->path, sizeof(s->path), "%s/%s%s%s", dir,
 	    BROKER_SOCKET_PREFIX, invocation, BROKER_SOCKET_SUFFIX);
 	if (n < 0 || (size_t)n >= sizeof(s->path)) {
@@ -71,25 +121,43 @@ socket_bind(const char *dir, const char *invocation, uid_t uid,
 		return -1;
 	}
 	s->name = s->path + strlen(dir) + 1;
-	snprintf(nest, sizeof(nest), "%s/.cyberos-XXXXXX", dir);
-	if (mkdtemp(nest) == NULL) {
-		snprintf(why, whylen, "%s: %s", dir, strerror(errno));
+	snprintf(s->nest, sizeof(s->nest), SOCKET_NEST_PREFIX "%s", invocation);
+	s->dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir_fd != -1 && make_nest(s) == 0 && bind_inside(s, uid) == 0)
+		return 0;
+	saved = errno;
+	socket_clear(s);
+	snprintf(why, whylen, "socket directory %s: %s", dir, strerror(saved));
+	errno = saved;
+	return -1;
+}
+
+/* Not every file system has a rename that does not replace; a link never
+ * does. */
+static int
+move_out(const struct socket_place *s)
+{
+	if (renameat2(s->nest_fd, SOCKET_NEST_LEAF, s->dir_fd, s->name,
+		RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL)
 		return -1;
-	}
-	snprintf(inner, sizeof(inner), "%s/s", nest);
-	if (bind_at(inner, uid, s) == 0 &&
-	    renameat2(AT_FDCWD, inner, AT_FDCWD, s->path, RENAME_NOREPLACE) ==
-		0) {
-		rmdir(nest);
+	return linkat(s->nest_fd, SOCKET_NEST_LEAF, s->dir_fd, s->name, 0);
+}
+
+int
+socket_publish(struct socket_place *s, char *why, size_t whylen)
+{
+	int saved;
+
+	if (move_out(s) == 0) {
+		leave_nest(s);
 		return 0;
 	}
 	saved = errno;
-	unlink(inner);
-	rmdir(nest);
-	if (s->listen_fd != -1)
-		close(s->listen_fd);
-	s->listen_fd = -1;
-	snprintf(why, whylen, saved == EEXIST
+	socket_clear(s);
+	snprintf(why, whylen,
+	    saved == EEXIST
 		? "%s: exists already; \"sweep\" removes what dead brokers left"
 		: "%s: %s",
 	    s->path, strerror(saved));

@@ -4,22 +4,43 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The invocation's socket in the file system (SPEC 3). */
+/*
+ * The invocation's socket in the file system (SPEC 3). It is made in a nest, a
+ * fresh 0700 directory beside the place where it will stand, whose name is
+ * known so that whoever cleans up after a crash finds it.
+ */
 struct socket_place {
 	char	path[108];	/* where it stands */
 	const char *name;	/* its last component */
+	char	nest[64];	/* name of the directory in which it is made */
+	int	dir_fd;		/* where both are */
+	int	nest_fd;
 	int	listen_fd;	/* listening, non-blocking */
 	dev_t	dev;
 	ino_t	ino;
 };
 
+#define SOCKET_NEST_PREFIX	".cyberos."
+#define SOCKET_NEST_LEAF	"s"
+
+void	socket_init(struct socket_place *);
+
 /*
- * Bind dir/cyberos-skill-broker.<invocation>.sock: made in a fresh 0700
- * directory, given to uid with mode 0600, then moved into place without
- * replacing anything. 0, or -1 with errno and a sentence in why[]: EEXIST, the
- * name is taken (nothing was unlinked); ENAMETOOLONG.
+ * Bind it in its nest, owned by uid with mode 0600 from the first moment that
+ * anybody else could see it. 0, or -1 with errno and a sentence in why[]:
+ * ENAMETOOLONG, the path would not fit into a socket address.
  */
-int	socket_bind(const char *dir, const char *invocation, uid_t uid,
-	    struct socket_place *, char *why, size_t whylen);
+int	socket_bind(struct socket_place *, const char *dir,
+	    const char *invocation, uid_t uid, char *why, size_t whylen);
+
+/*
+ * Move it to dir/cyberos-skill-broker.<invocation>.sock and remove the nest. 0,
+ * or -1 with errno and why[]: EEXIST, the name is taken; then nothing of what
+ * was there has changed and nothing of ours is left.
+ */
+int	socket_publish(struct socket_place *, char *why, size_t whylen);
+
+/* Close descriptors; what was bound and not published is removed. */
+void	socket_clear(struct socket_place *);
 
 #endif

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
@@ -34,9 +35,48 @@
 #define ATTR_DEVICE                                                            \
 	(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
+static int
+write_file(const char *path, const char *text)
+{
+	size_t len = strlen(text);
+	ssize_t n;
+	int fd;
+
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd == -1)
+		return -1;
+	n = write(fd, text, len);
+	close(fd);
+	return n == (ssize_t)len ? 0 : -1;
+}
+
+/* While init is dumpable and has the broker's uid: afterwards the file is
+ * somebody else's. */
+static int
+step_oom_score(const struct confine_plan *p)
+{
+	(void)p;
+	return write_file("/proc/self/oom_score_adj", "1000");
+}
+
+/* Emptying the bounding set takes a capability, so it is done while there are
+ * some. */
+static int
+drop_bounding_set(void)
+{
+	unsigned long cap;
+
+	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == -1)
+			return -1;
+	}
+	return 0;
+}
+
 /* As root the ids change; where they do, a death signal is lost, so it is set
  * by the step after this one. Before the mounts: what root makes in a tmpfs
- * while its uid is not mapped is EOVERFLOW. */
+ * while its uid is not mapped is EOVERFLOW. Inside a user namespace the
+ * capabilities outlive the change, outside of one they do not. */
 static int
 step_identity(const struct confine_plan *p)
 {
@@ -45,17 +85,24 @@ step_identity(const struct confine_plan *p)
 
 	if (!p->root)
 		return 0;
+	if (uid == 0 || gid == 0) {
+		errno = EPERM;
+		return -1;
+	}
+	if (!p->namespaces && drop_bounding_set() == -1)
+		return -1;
 	if (setgroups(0, NULL) == -1 || setresgid(gid, gid, gid) == -1 ||
 	    setresuid(uid, uid, uid) == -1)
 		return -1;
 	return 0;
 }
 
+/* Without a PID namespace init must outlive the broker for the moment that it
+ * takes to end what is below it; the end of its channel tells it when. */
 static int
 step_death_signal(const struct confine_plan *p)
 {
-	(void)p;
-	return prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return p->namespaces ? prctl(PR_SET_PDEATHSIG, SIGKILL) : 0;
 }
 
 static int
@@ -63,6 +110,35 @@ step_not_dumpable(const struct confine_plan *p)
 {
 	(void)p;
 	return prctl(PR_SET_DUMPABLE, 0);
+}
+
+/*
+ * The keys of whoever called us come with the session, and a possessor may use
+ * them. Where the call is not there, the skill has no use of them either.
+ */
+static int
+step_keyring(const struct confine_plan *p)
+{
+	(void)p;
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) == -1 &&
+	    errno != ENOSYS && errno != EPERM)
+		return -1;
+	return 0;
+}
+
+/*
+ * A user namespace of its own would give the skill every capability over a
+ * copy of its mounts. The number is that of our own namespace, and raising it
+ * again takes a capability that the skill does not have.
+ */
+static int
+step_nested_namespaces(const struct confine_plan *p)
+{
+	if (!p->namespaces) {
+		errno = ENOTSUP;
+		return -1;
+	}
+	return write_file("/proc/sys/user/max_user_namespaces", "0");
 }
 
 /* A detached mount of a source, with these attributes on all of it. */
@@ -366,7 +442,8 @@ step_hostname(const struct confine_plan *p)
 
 /*
  * All five sets. The bounding set can be emptied by an ordinary user only
- * inside a user namespace; without one, no_new_privs makes it moot.
+ * inside a user namespace; without one, no_new_privs makes it moot. Root
+ * without one has emptied it in step_identity.
  */
 static int
 step_capabilities(const struct confine_plan *p)
@@ -375,13 +452,9 @@ step_capabilities(const struct confine_plan *p)
 		.version = _LINUX_CAPABILITY_VERSION_3
 	};
 	struct __user_cap_data_struct none[2];
-	unsigned long cap;
 
-	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == -1 &&
-		    (p->namespaces || p->root))
-			return -1;
-	}
+	if (drop_bounding_set() == -1 && p->namespaces)
+		return -1;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) == -1)
 		return -1;
 	if (prctl(PR_SET_SECUREBITS,
@@ -390,7 +463,7 @@ step_capabilities(const struct confine_plan *p)
 		    SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
 		    SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
 		0, 0, 0) == -1 &&
-	    (p->namespaces || p->root))
+	    p->namespaces)
 		return -1;
 	memset(none, 0, sizeof(none));
 	return (int)syscall(SYS_capset, &head, none);
@@ -429,33 +502,38 @@ step_signals(const struct confine_plan *p)
 	return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Only ever down: what the caller had limited further stays so. */
 static int
 limit(int resource, rlim_t value)
 {
-	struct rlimit r = { value, value };
-	struct rlimit now;
+	struct rlimit r;
 
-	/* Never above what we have: raising a hard limit is not ours to do. */
-	if (getrlimit((__rlimit_resource_t)resource, &now) == -1)
+	if (getrlimit((__rlimit_resource_t)resource, &r) == -1)
 		return -1;
-	if (now.rlim_max < value)
-		r.rlim_cur = r.rlim_max = now.rlim_max;
+	if (r.rlim_cur > value)
+		r.rlim_cur = value;
+	if (r.rlim_max > value)
+		r.rlim_max = value;
 	return setrlimit((__rlimit_resource_t)resource, &r);
 }
 
-/* Processes last: it counts our init, which shares the uid, but not what else
- * runs under it on the host, as long as there is a user namespace. */
+/* Processes last: it counts our init, which shares the uid, and, where there
+ * is neither a user namespace nor a uid of its own, what else runs under it.
+ * No priority above others: a skill could keep the broker's clock from
+ * running. */
 static int
 step_limits(const struct confine_plan *p)
 {
 	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_NOFILE, 256) == -1 ||
 	    limit(RLIMIT_CPU, p->cpu_seconds) == -1 ||
 	    limit(RLIMIT_FSIZE, (rlim_t)p->tmp_mb << 20) == -1 ||
-	    limit(RLIMIT_AS, (rlim_t)p->memory_mb << 20) == -1)
+	    limit(RLIMIT_AS, (rlim_t)p->memory_mb << 20) == -1 ||
+	    limit(RLIMIT_RTPRIO, 0) == -1 || limit(RLIMIT_NICE, 0) == -1 ||
+	    limit(RLIMIT_MSGQUEUE, 0) == -1)
 		return -1;
-	if (!p->namespaces && !p->root)
-		return 0; /* it would count all that the user runs */
-	return limit(RLIMIT_NPROC, p->max_processes + 1);
+	return limit(RLIMIT_NPROC,
+	    p->max_processes + 1 +
+		(p->namespaces || p->root ? 0 : (rlim_t)p->tasks));
 }
 
 static int
@@ -499,12 +577,18 @@ static const struct confine_step steps[] = {
 	    "a host name of its own"),
 	CLONE_STEP("cgroup_namespace", CONFINE_IF_ABLE, CLONE_NEWCGROUP,
 	    "does not see where it stands among the host's cgroups"),
+	INIT_STEP("oom_score", CONFINE_IF_ABLE, step_oom_score,
+	    "when memory runs out, the skill is ended first"),
 	INIT_STEP("identity", CONFINE_ALWAYS, step_identity,
 	    "never host root; as root a host uid of its own"),
 	INIT_STEP("death_signal", CONFINE_ALWAYS, step_death_signal,
 	    "dies when the broker dies"),
 	INIT_STEP("not_dumpable", CONFINE_ALWAYS, step_not_dumpable,
 	    "init's memory and descriptors cannot be looked at"),
+	INIT_STEP("keyring", CONFINE_IF_ABLE, step_keyring,
+	    "no key of the caller's session"),
+	INIT_STEP("nested_namespaces", CONFINE_IF_ABLE, step_nested_namespaces,
+	    "cannot make a user namespace of its own"),
 	INIT_STEP("private_root", CONFINE_REQUIRED, step_private_root,
 	    "read-only /usr, parts of /etc, the skill's directory, no more"),
 	INIT_STEP("client", CONFINE_IF_ABLE, step_client,

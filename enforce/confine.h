@@ -14,7 +14,8 @@
 
 enum confine_need {
 	CONFINE_ALWAYS,		/* no skill starts without it */
-	CONFINE_REQUIRED,	/* only --sandbox best-effort does without it */
+	CONFINE_REQUIRED,	/* only --sandbox best-effort does without it,
+				 * and then without every namespace */
 	CONFINE_IF_ABLE		/* missing: one WARN line */
 };
 
@@ -62,7 +63,7 @@ struct confine_bind {
 struct confine_plan {
 	bool		 best_effort;
 	bool		 root;		/* we are host root */
-	bool		 namespaces;	/* set by spawn: the clone took its flags */
+	bool		 namespaces;	/* set by spawn: all of them, or none */
 	uid_t		 host_uid;	/* what uid 1000 inside is outside */
 	gid_t		 host_gid;
 	struct confine_bind skill;	/* directory, shown as /skill */
@@ -75,6 +76,7 @@ struct confine_plan {
 	unsigned	 memory_mb;
 	unsigned	 cpu_seconds;
 	unsigned	 max_processes;
+	unsigned	 tasks;		/* of our uid on the host, counted */
 	int		 stdio[3];	/* each at 10 or above */
 	char		**argv;		/* argv[0] is filled in */
 	const char	*main_path[2];	/* of main: on the host, and inside */

@@ -975,6 +975,48 @@ read_all(int fd, char *to, size_t max)
 	}
 }
 
+static bool
+only_root_writes(const struct stat *st)
+{
+	bool shared = (st->st_mode & (S_IWGRP | S_IWOTH)) != 0;
+
+	if (S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX) != 0)
+		shared = false; /* what lies in it is looked at by itself */
+	return st->st_uid == 0 && !shared;
+}
+
+/*
+ * The kernel's name has no links in it, and above a directory that only root
+ * writes nothing can be exchanged, so looking at the names from the top is safe.
+ */
+bool
+policy_file_trusted(int fd)
+{
+	char proc[64], name[PATH_MAX], *slash;
+	struct stat st;
+	ssize_t n;
+
+	if (geteuid() != 0)
+		return true;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+	n = readlink(proc, name, sizeof(name) - 1);
+	if (n <= 0 || name[0] != '/' || fstat(fd, &st) == -1 ||
+	    !only_root_writes(&st))
+		return false;
+	name[n] = '\0';
+	if (stat("/", &st) == -1 || !only_root_writes(&st))
+		return false;
+	for (slash = strchr(name + 1, '/'); slash != NULL;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (lstat(name, &st) == -1 || !S_ISDIR(st.st_mode) ||
+		    !only_root_writes(&st))
+			return false;
+		*slash = '/';
+	}
+	return true;
+}
+
 /* Root takes only what nobody else can write. */
 static int
 check_owner(struct load *l, int fd)
@@ -990,9 +1032,13 @@ check_owner(struct load *l, int fd)
 	if (st.st_uid != 0)
 		return fail(l, 1, 1, "",
 		    "does not belong to root; run: chown root FILE");
-	if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+	if (!only_root_writes(&st))
 		return fail(l, 1, 1, "",
 		    "can be written by others than root; run: chmod go-w FILE");
+	if (!policy_file_trusted(fd))
+		return fail(l, 1, 1, "",
+		    "lies below a directory that others than root can write; "
+		    "move it");
 	return 0;
 }
 

@@ -99,4 +99,11 @@ void	policy_clear(struct policy *);
 int	policy_load(struct policy *, unsigned slot, const char *file,
 	    char *why, size_t whylen);
 
+/*
+ * Can nobody but root have written this open file or put it where it is: the
+ * file and every directory above its kernel's name root's and writable by no
+ * one else (a sticky directory passes)? For other users than root always true.
+ */
+bool	policy_file_trusted(int fd);
+
 #endif

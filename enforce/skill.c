@@ -158,7 +158,7 @@ skill_check_tenant(int dir_fd, const char *tenant, char *why, size_t whylen)
 	fd = openat(dir_fd, ".tenant", FILE_FLAGS);
 	if (fd != -1) {
 		if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-			n = read(fd, text, sizeof(text) - 1);
+			n = read(fd, text, sizeof(text));
 		close(fd);
 	}
 	if (n <= 0) {
@@ -166,9 +166,13 @@ skill_check_tenant(int dir_fd, const char *tenant, char *why, size_t whylen)
 		    "the skill is pinned to a tenant and has no .tenant file");
 		return SKILL_TENANT;
 	}
-	text[n] = '\0';
-	text[strcspn(text, "\r\n")] = '\0';
-	if (strcmp(text, tenant) != 0) {
+	/* The UUID, and the line end that an editor leaves. */
+	if (text[n - 1] == '\n')
+		n--;
+	if (n > 0 && text[n - 1] == '\r')
+		n--;
+	if ((size_t)n != strlen(tenant) ||
+	    memcmp(text, tenant, (size_t)n) != 0) {
 		snprintf(why, whylen, "the skill is pinned to another tenant");
 		return SKILL_TENANT;
 	}

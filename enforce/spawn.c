@@ -1,7 +1,9 @@
 /*
  * From broker to skill: clone, init, the steps, the exec. Init is a fork of
  * the broker that keeps its control socket and nothing else; it reaps, passes
- * on SIGTERM, judges peers, and its end is the end of everything below it.
+ * on SIGTERM, judges peers, and its end is the end of everything below it. No
+ * sandbox is half built: either all that is required holds, or the start ends
+ * here, or (best effort) it begins again without any namespace.
  */
 
 #include "enforce/spawn.h"
@@ -14,8 +16,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -75,6 +79,30 @@ spawn_clear(struct spawned *s)
 	close_fd(&s->go_fd);
 }
 
+int
+spawn_close_others(int *keep, size_t n)
+{
+	unsigned from = 0;
+	size_t i, j;
+	int fd;
+
+	for (i = 1; i < n; i++) {
+		fd = keep[i];
+		for (j = i; j > 0 && keep[j - 1] > fd; j--)
+			keep[j] = keep[j - 1];
+		keep[j] = fd;
+	}
+	for (i = 0; i < n; i++) {
+		if (keep[i] < 0 || (unsigned)keep[i] < from)
+			continue;
+		if ((unsigned)keep[i] > from &&
+		    syscall(SYS_close_range, from, keep[i] - 1, 0) == -1)
+			return -1;
+		from = (unsigned)keep[i] + 1;
+	}
+	return (int)syscall(SYS_close_range, from, ~0U, 0);
+}
+
 /* --- in init and in the skill's process: async-signal-safe only --- */
 
 static void
@@ -86,6 +114,16 @@ report(int fd, int step, int error)
 	do
 		n = write(fd, &r, sizeof(r));
 	while (n == -1 && errno == EINTR);
+}
+
+/* With namespaces the steps lean on each other: a root that is half there
+ * would put the next mount into somebody's working directory. */
+static bool
+can_do_without(const struct confine_plan *p, const struct confine_step *step)
+{
+	return step->need == CONFINE_IF_ABLE ||
+	    (step->need == CONFINE_REQUIRED && p->best_effort &&
+		!p->namespaces);
 }
 
 /* Apply the steps of one place; false when the start must end here. */
@@ -102,10 +140,8 @@ apply_steps(const struct confine_plan *p, enum confine_place place, int fd)
 			continue;
 		error = step->apply(p) == 0 ? 0 : errno;
 		report(fd, (int)i, error);
-		if (error == 0 || step->need == CONFINE_IF_ABLE ||
-		    (step->need == CONFINE_REQUIRED && p->best_effort))
-			continue;
-		return false;
+		if (error != 0 && !can_do_without(p, step))
+			return false;
 	}
 	return true;
 }
@@ -217,12 +253,51 @@ reap(pid_t skill, struct control *status)
 	}
 }
 
-/* Without a PID namespace: what is left of the process group of the skill. */
+/* SIGKILL to each child of init; false when there is none. */
+static bool
+kill_children(void)
+{
+	char text[4096], *at;
+	pid_t pid = 0;
+	ssize_t n;
+	bool any = false;
+	int fd;
+
+	fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+	if (fd == -1)
+		return false;
+	n = read(fd, text, sizeof(text));
+	close(fd);
+	for (at = text; at < text + n; at++) {
+		if (*at >= '0' && *at <= '9') {
+			pid = pid * 10 + (*at - '0');
+			continue;
+		}
+		if (pid > 0 && kill(pid, SIGKILL) == 0)
+			any = true;
+		pid = 0;
+	}
+	return any;
+}
+
+/*
+ * The end of init is the end of its PID namespace. Without one: all that has
+ * the invocation's own uid, or, where it is the user's, one generation after
+ * the other, since orphans become children of init. Children are not reaped
+ * in between, so no number is anybody else's.
+ */
 static void
 end_rest(const struct confine_plan *p, pid_t skill)
 {
-	if (!p->namespaces)
-		kill(-skill, SIGKILL);
+	if (p->namespaces)
+		_exit(0);
+	if (p->root) {
+		kill(-1, SIGKILL);
+		_exit(0);
+	}
+	kill(-skill, SIGKILL);
+	while (kill_children())
+		waitid(P_ALL, 0, NULL, WEXITED);
 	_exit(0);
 }
 
@@ -242,6 +317,7 @@ init_loop(const struct confine_plan *p, pid_t skill, int signal_fd)
 		{ signal_fd, POLLIN, 0 } };
 	struct signalfd_siginfo drop;
 	struct control c;
+	ssize_t n;
 	int passed;
 
 	for (;;) {
@@ -258,41 +334,17 @@ init_loop(const struct confine_plan *p, pid_t skill, int signal_fd)
 			end_rest(p, skill);
 		if (fds[0].revents == 0)
 			continue;
-		if (receive_control(p->control_fd, &c, &passed, MSG_DONTWAIT) <=
-		    0) {
-			if (errno != EAGAIN)
-				end_rest(p, skill); /* the broker is gone */
+		n = receive_control(p->control_fd, &c, &passed, MSG_DONTWAIT);
+		if (n == 0 || (n == -1 && errno != EAGAIN)) {
+			end_rest(p, skill); /* the broker is gone */
+		} else if (n == -1) {
+			continue;
 		} else if (c.what == CONTROL_TERMINATE) {
 			pass_terminate(p, skill);
 		} else if (c.what == CONTROL_JUDGE) {
 			judge(p->control_fd, passed);
 		}
 	}
-}
-
-/* Close every descriptor but these; -1 stands for none. */
-static int
-close_others(int *keep, size_t n)
-{
-	unsigned from = 0;
-	size_t i, j;
-	int fd;
-
-	for (i = 1; i < n; i++) {
-		fd = keep[i];
-		for (j = i; j > 0 && keep[j - 1] > fd; j--)
-			keep[j] = keep[j - 1];
-		keep[j] = fd;
-	}
-	for (i = 0; i < n; i++) {
-		if (keep[i] < 0 || (unsigned)keep[i] < from)
-			continue;
-		if ((unsigned)keep[i] > from &&
-		    syscall(SYS_close_range, from, keep[i] - 1, 0) == -1)
-			return -1;
-		from = (unsigned)keep[i] + 1;
-	}
-	return (int)syscall(SYS_close_range, from, ~0U, 0);
 }
 
 static void
@@ -305,6 +357,7 @@ init_process(struct confine_plan *p)
 	pid_t skill;
 	int signal_fd, passed, i;
 
+	umask(022);
 	/* The map files belong to root while we are not dumpable. */
 	prctl(PR_SET_DUMPABLE, 1);
 	send_control(p->control_fd, &c);
@@ -319,7 +372,7 @@ init_process(struct confine_plan *p)
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	if (sigprocmask(SIG_SETMASK, &chld, NULL) == -1 ||
-	    close_others(keep, sizeof(keep) / sizeof(keep[0])) == -1 ||
+	    spawn_close_others(keep, sizeof(keep) / sizeof(keep[0])) == -1 ||
 	    (skill = fork()) == -1) {
 		report(p->report_fd, REPORT_FORK, errno);
 		_exit(125);
@@ -382,9 +435,9 @@ clone_init(uint64_t flags, int *pidfd)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-/* All namespaces at once, or, in best-effort, none of them. */
+/* All namespaces at once, or none of them. */
 static pid_t
-clone_sandbox(struct confine_plan *p, struct spawned *s)
+clone_sandbox(const struct confine_plan *p, struct spawned *s)
 {
 	const struct confine_step *step;
 	uint64_t flags = 0;
@@ -399,17 +452,27 @@ clone_sandbox(struct confine_plan *p, struct spawned *s)
 		    ? CONFINE_UNBUILT
 		    : CONFINE_MISSING;
 	}
-	p->namespaces = true;
-	pid = clone_init(flags, &s->init_pidfd);
-	if (pid == -1 && p->best_effort) {
-		p->namespaces = false;
-		pid = clone_init(0, &s->init_pidfd);
-	}
+	pid = clone_init(p->namespaces ? flags : 0, &s->init_pidfd);
 	for (i = 0; pid > 0 && i < n; i++) {
 		if (step[i].place == CONFINE_AT_CLONE && p->namespaces)
 			s->states[i] = CONFINE_ACTIVE;
 	}
 	return pid;
+}
+
+/* Hosts take user namespaces away in several ways; some let the clone succeed
+ * and refuse what comes after it. */
+static const char *
+advice(const struct confine_plan *p, int error)
+{
+	if (!p->namespaces ||
+	    (error != EPERM && error != EACCES && error != ENOSPC &&
+		error != EUSERS && error != ENOSYS && error != EROFS))
+		return "";
+	return "; look at the sysctls user.max_user_namespaces, "
+	       "kernel.unprivileged_userns_clone and "
+	       "kernel.apparmor_restrict_unprivileged_userns, or use "
+	       "--sandbox best-effort";
 }
 
 /* Follow the reports until the skill waits or something required failed. */
@@ -443,31 +506,16 @@ follow(const struct confine_plan *p, struct spawned *s, char *why,
 			s->states[r.step] = CONFINE_ACTIVE;
 			continue;
 		}
-		if (step[r.step].need == CONFINE_IF_ABLE ||
-		    (step[r.step].need == CONFINE_REQUIRED && p->best_effort))
+		if (can_do_without(p, &step[r.step]))
 			continue;
-		snprintf(why, whylen, "sandbox: %s: %s", step[r.step].name,
-		    strerror(r.error));
+		snprintf(why, whylen, "sandbox: %s: %s%s", step[r.step].name,
+		    strerror(r.error), advice(p, r.error));
 		return -1;
 	}
 }
 
-static void
-clone_trouble(int error, char *why, size_t whylen)
-{
-	const char *advice = "";
-
-	if (error == EPERM || error == ENOSPC || error == EUSERS)
-		advice = "; look at user.max_user_namespaces and "
-			 "kernel.apparmor_restrict_unprivileged_userns, or use "
-			 "--sandbox best-effort";
-	snprintf(why, whylen, "sandbox: user_namespace: %s%s", strerror(error),
-	    advice);
-}
-
-int
-spawn_start(struct confine_plan *p, struct spawned *s, char *why,
-    size_t whylen)
+static int
+attempt(struct confine_plan *p, struct spawned *s, char *why, size_t whylen)
 {
 	struct control c = { .what = 0 };
 	int control[2] = { -1, -1 }, rep[2] = { -1, -1 }, go[2] = { -1, -1 };
@@ -479,12 +527,16 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 		snprintf(why, whylen, "sandbox: %s", strerror(errno));
 		goto out;
 	}
+	s->namespaces = p->namespaces;
+	s->own_uid = p->root ? p->host_uid : 0;
 	p->control_fd = control[1];
 	p->report_fd = rep[1];
 	p->go_fd = go[0];
 	s->init_pid = clone_sandbox(p, s);
 	if (s->init_pid == -1) {
-		clone_trouble(errno, why, whylen);
+		snprintf(why, whylen, "sandbox: %s: %s%s",
+		    p->namespaces ? "user_namespace" : "clone", strerror(errno),
+		    advice(p, errno));
 		goto out;
 	}
 	if (s->init_pid == 0) {
@@ -501,10 +553,13 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 	close_fd(&control[1]);
 	close_fd(&rep[1]);
 	close_fd(&go[0]);
-	if (receive_control(s->control_fd, &c, &passed, 0) <= 0 ||
-	    (p->namespaces && write_maps(s->init_pid, p) == -1)) {
-		snprintf(why, whylen, "sandbox: user_namespace: uid map: %s",
-		    strerror(errno));
+	if (receive_control(s->control_fd, &c, &passed, 0) <= 0) {
+		snprintf(why, whylen, "sandbox: init is gone");
+		goto out;
+	}
+	if (p->namespaces && write_maps(s->init_pid, p) == -1) {
+		snprintf(why, whylen, "sandbox: user_namespace: uid map: %s%s",
+		    strerror(errno), advice(p, errno));
 		goto out;
 	}
 	c.what = CONTROL_MAPS_WRITTEN;
@@ -513,8 +568,8 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 out:
 	if (result == -1 && s->init_pid > 0) {
 		spawn_kill(s);
-		waitid(P_PIDFD, (id_t)s->init_pidfd, &(siginfo_t){ 0 },
-		    WEXITED);
+		spawn_wait(s);
+		spawn_clear(s);
 	}
 	close_fd(&control[0]);
 	close_fd(&control[1]);
@@ -526,13 +581,30 @@ out:
 }
 
 int
+spawn_start(struct confine_plan *p, struct spawned *s, char *why,
+    size_t whylen)
+{
+	if (whylen > 0)
+		why[0] = '\0';
+	p->namespaces = true;
+	if (attempt(p, s, why, whylen) == 0)
+		return 0;
+	if (!p->best_effort)
+		return -1;
+	p->namespaces = false;
+	return attempt(p, s, why, whylen);
+}
+
+int
 spawn_go(struct spawned *s)
 {
 	struct report r;
 	ssize_t n;
 
+	/* It fails only when nobody is there any more; their end is seen by
+	 * their pidfd. */
 	if (write(s->go_fd, "g", 1) != 1)
-		return errno;
+		return 0;
 	do
 		n = read(s->report_fd, &r, sizeof(r));
 	while (n == -1 && errno == EINTR);
@@ -549,10 +621,55 @@ spawn_terminate(const struct spawned *s)
 	send_control(s->control_fd, &c);
 }
 
+/* A process of that uid and without any capability reaches just what we mean. */
+static void
+kill_uid(uid_t uid)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (setgroups(0, NULL) == -1 ||
+		    setresgid((gid_t)uid, (gid_t)uid, (gid_t)uid) == -1 ||
+		    setresuid(uid, uid, uid) == -1)
+			_exit(1);
+		kill(-1, SIGKILL);
+		_exit(0);
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) == -1 && errno == EINTR)
+		;
+}
+
 void
 spawn_kill(const struct spawned *s)
 {
+	if (s->init_pidfd == -1)
+		return;
+	if (!s->namespaces && s->own_uid != 0) {
+		kill_uid(s->own_uid);
+	} else if (!s->namespaces) {
+		shutdown(s->control_fd, SHUT_WR);
+		syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGCONT, NULL, 0);
+		return;
+	}
 	syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGKILL, NULL, 0);
+}
+
+#define INIT_MS 1000 /* for init to end its descendants */
+
+void
+spawn_wait(const struct spawned *s)
+{
+	struct pollfd end = { s->init_pidfd, POLLIN, 0 };
+	siginfo_t info;
+
+	if (s->init_pidfd == -1)
+		return;
+	if (!s->namespaces && poll(&end, 1, INIT_MS) == 0)
+		syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGKILL, NULL, 0);
+
+	while (waitid(P_PIDFD, (id_t)s->init_pidfd, &info, WEXITED) == -1 &&
+	    errno == EINTR)
+		;
 }
 
 int
@@ -598,6 +715,29 @@ spawn_receive(const struct spawned *s, struct spawn_message *out)
 	if (c.what == CONTROL_STATUS)
 		return SPAWN_STATUS;
 	return c.what == CONTROL_PEER ? SPAWN_PEER : SPAWN_NOTHING;
+}
+
+unsigned
+spawn_tasks(uid_t uid)
+{
+	char path[64];
+	struct dirent *e;
+	struct stat st;
+	unsigned n = 0;
+	DIR *d = opendir("/proc");
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (e->d_name[0] < '1' || e->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/task", e->d_name);
+		/* Two links more than it has threads. */
+		if (stat(path, &st) == 0 && st.st_uid == uid &&
+		    st.st_nlink > 2)
+			n += (unsigned)st.st_nlink - 2;
+	}
+	if (d != NULL)
+		closedir(d);
+	return n;
 }
 
 #define UID_DIR "/run/cyberos"

@@ -18,8 +18,14 @@ struct spawned {
 	int	 control_fd;	/* to init; a SOCK_SEQPACKET socket */
 	int	 report_fd;
 	int	 go_fd;
+	bool	 namespaces;
+	uid_t	 own_uid;	/* of this sandbox alone; 0: there is none */
 	enum confine_state states[CONFINE_STEPS_MAX];
 };
+
+/* Close every descriptor but these; -1 stands for none. Sorts them. Only calls
+ * that are allowed after fork. 0, or -1 with errno. */
+int	spawn_close_others(int *keep, size_t n);
 
 void	spawn_init(struct spawned *);
 void	spawn_clear(struct spawned *);
@@ -27,7 +33,9 @@ void	spawn_clear(struct spawned *);
 /*
  * Build the sandbox up to the point where the skill's process waits for one
  * byte. 0, or -1 with a sentence in why[] that names the step; then nothing of
- * it is left.
+ * it is left. Namespaces come all or not at all: when best_effort had to do
+ * without them, the result is 0 and why[] says what stood in their way;
+ * otherwise it is "" then.
  */
 int	spawn_start(struct confine_plan *, struct spawned *, char *why,
 	    size_t whylen);
@@ -38,8 +46,15 @@ int	spawn_go(struct spawned *);
 /* Init sends SIGTERM, then SIGCONT, to every process of the skill. */
 void	spawn_terminate(const struct spawned *);
 
-/* SIGKILL to init: the kernel ends everything in the sandbox. */
+/*
+ * SIGKILL to init: the kernel ends everything in the sandbox. Without a PID
+ * namespace: to all that has the sandbox's own uid, or, where there is none,
+ * init is told to look for its descendants.
+ */
 void	spawn_kill(const struct spawned *);
+
+/* After spawn_kill: wait until init is gone, and with it what was below it. */
+void	spawn_wait(const struct spawned *);
 
 /* Ask init who is at the other end of an accepted connection. */
 int	spawn_judge(const struct spawned *, int conn_fd);
@@ -60,6 +75,10 @@ struct spawn_message {
 
 /* Receive one message from init; never blocks. */
 enum spawn_event spawn_receive(const struct spawned *, struct spawn_message *);
+
+/* How many tasks of this uid the host has: RLIMIT_NPROC counts them all where
+ * there is no user namespace. */
+unsigned spawn_tasks(uid_t);
 
 /*
  * As root: a host uid of its own for an invocation, out of first..last, locked

@@ -1,7 +1,8 @@
 /*
  * One tool call from inside the sandbox, for skills that are shell scripts.
  * Nothing here is trusted by anybody: it speaks the protocol of
- * cyberos-broker(7) like any other client.
+ * cyberos-broker(7) like any other client, and shares no code with the broker
+ * but what reads and writes JSON.
  */
 
 #include <sys/socket.h>
@@ -20,14 +21,14 @@
 
 #include "audit/buf.h"
 #include "audit/json.h"
-#include "broker/frame.h"
-#include "broker/rpc.h"
 #include "enforce/verdict.h"
 #include "supervisor/commands.h"
 #include "supervisor/exit.h"
 #include "tools/registry.h"
 
 #define REPLY_MAX ((size_t)17 * 1024 * 1024)
+#define HEAD 4 /* bytes of a message's length, big-endian */
+#define CODE_TOOL_FAILED (-32000) /* of cyberos-broker(7), as any client has */
 
 static const char usage_text[] =
     "usage: cyberos skill call [--raw FIELD] TOOL [JSON | key=value ...]\n";
@@ -67,86 +68,125 @@ connect_broker(void)
 	return fd;
 }
 
-/* A value as the tool's schema types it; the broker judges the rest. */
-static cJSON *
-typed_value(const struct tool *tool, const char *name, const char *text)
+/* Is this argument one of those that are written as JSON? */
+static bool
+is_typed(const struct tool *tool, const char *name)
 {
 	const struct tool_arg *a = tool == NULL ? NULL : tool->args;
-	cJSON *value = NULL;
 
 	while (a != NULL && a->name != NULL && strcmp(a->name, name) != 0)
 		a++;
-	if (a != NULL && a->name != NULL &&
+	return a != NULL && a->name != NULL &&
 	    (a->type == ARG_INT || a->type == ARG_BOOL || a->type == ARG_ANY ||
-		a->type == ARG_MAP))
-		value = json_parse(text, strlen(text), false);
-	return value != NULL ? value : cJSON_CreateString(text);
+		a->type == ARG_MAP);
 }
 
-static cJSON *
-read_args(const char *tool_name, int argc, char **argv)
+/*
+ * One member; a value as the tool's schema types it, as it was written. What
+ * is no JSON goes as text: the broker judges it.
+ */
+static void
+put_pair(struct buf *out, const struct tool *tool, const char *name,
+    const char *value)
 {
-	const struct tool *tool = registry_find(tool_name);
-	cJSON *args;
-	char *equals;
-	int i;
+	size_t len = strlen(value);
 
-	if (argc == 1 && argv[0][0] == '{') {
-		args = json_parse(argv[0], strlen(argv[0]), false);
-		if (args == NULL)
-			warnx("the arguments are no valid JSON object");
-		return args;
-	}
-	args = cJSON_CreateObject();
+	json_put_string(out, name, strlen(name));
+	buf_putc(out, ':');
+	if (is_typed(tool, name) && json_scan(value, len, false, NULL, NULL))
+		buf_put(out, value, len);
+	else
+		json_put_string(out, value, len);
+}
+
+/* key=value words as one JSON object. */
+static int
+put_pairs(struct buf *out, const struct tool *tool, int argc, char **argv)
+{
+	char *equals;
+	int i, j;
+
+	buf_putc(out, '{');
 	for (i = 0; i < argc; i++) {
 		equals = strchr(argv[i], '=');
 		if (equals == NULL || equals == argv[i]) {
 			warnx("%s: write key=value", argv[i]);
-			cJSON_Delete(args);
-			return NULL;
+			return -1;
+		}
+		if (!json_is_utf8(argv[i], strlen(argv[i]))) {
+			warnx("argument %d is no UTF-8 text", i + 1);
+			return -1;
 		}
 		*equals = '\0';
-		cJSON_AddItemToObject(args, argv[i],
-		    typed_value(tool, argv[i], equals + 1));
+		for (j = 0; j < i; j++) {
+			if (strcmp(argv[j], argv[i]) == 0) {
+				warnx("%s: is there twice", argv[i]);
+				return -1;
+			}
+		}
+		if (i > 0)
+			buf_putc(out, ',');
+		put_pair(out, tool, argv[i], equals + 1);
 	}
-	return args;
+	return buf_putc(out, '}');
+}
+
+/* The arguments: JSON goes out as it was written, pairs as we build it. */
+static int
+put_args(struct buf *out, const char *tool_name, int argc, char **argv)
+{
+	const char *why;
+	size_t at;
+
+	if (argc != 1 || argv[0][0] != '{')
+		return put_pairs(out, registry_find(tool_name), argc, argv);
+	if (!json_scan(argv[0], strlen(argv[0]), false, &why, &at)) {
+		warnx("the arguments are no valid JSON object: %s at byte %zu",
+		    why, at);
+		return -1;
+	}
+	return buf_puts(out, argv[0]);
+}
+
+/* One whole message, length and all. -1 after a message of what is wrong. */
+static int
+make_request(struct buf *out, const char *tool, int argc, char **argv)
+{
+	size_t len, i;
+
+	buf_put(out, "\0\0\0\0", HEAD);
+	buf_puts(out, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tool.call\","
+		      "\"params\":{\"tool\":");
+	json_put_string(out, tool, strlen(tool));
+	buf_puts(out, ",\"args\":");
+	if (put_args(out, tool, argc, argv) == -1)
+		return -1;
+	buf_puts(out, "}}");
+	if (out->failed) {
+		warnx("the arguments are too long");
+		return -1;
+	}
+	len = out->len - HEAD;
+	for (i = 0; i < HEAD; i++)
+		out->data[i] = (char)(unsigned char)(len >> (24 - 8 * i));
+	return 0;
 }
 
 static int
-send_request(int fd, const char *tool, cJSON *args)
+send_request(int fd, const struct buf *out)
 {
-	cJSON *request = cJSON_CreateObject();
-	cJSON *params = cJSON_AddObjectToObject(request, "params");
-	struct buf out;
-	size_t begun, sent = 0;
+	size_t sent = 0;
 	ssize_t n;
-	char *text;
 
-	cJSON_AddStringToObject(request, "jsonrpc", "2.0");
-	cJSON_AddStringToObject(request, "method", "tool.call");
-	cJSON_AddNumberToObject(request, "id", 1);
-	cJSON_AddStringToObject(params, "tool", tool);
-	cJSON_AddItemToObject(params, "args", args);
-	text = cJSON_PrintUnformatted(request);
-	cJSON_Delete(request);
-	if (text == NULL)
-		return -1;
-	buf_init(&out, REPLY_MAX);
-	begun = frame_begin(&out);
-	buf_puts(&out, text);
-	frame_end(&out, begun);
-	free(text);
-	while (sent < out.len) {
-		n = send(fd, out.data + sent, out.len - sent, MSG_NOSIGNAL);
+	while (sent < out->len) {
+		n = send(fd, out->data + sent, out->len - sent, MSG_NOSIGNAL);
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n == -1)
-			break;
+			return -1;
 		sent += (size_t)n;
 	}
-	n = sent == out.len ? 0 : -1;
-	buf_clear(&out);
-	return (int)n;
+	return 0;
 }
 
 static int
@@ -171,7 +211,7 @@ read_exactly(int fd, char *p, size_t n)
 static char *
 receive_reply(int fd, size_t *len)
 {
-	unsigned char head[4];
+	unsigned char head[HEAD];
 	char *text;
 
 	if (read_exactly(fd, (char *)head, sizeof(head)) == -1)
@@ -211,16 +251,14 @@ print_error(const cJSON *error)
 
 	if (detail[0] == '\0')
 		detail = member_text(data, "hint");
-	if (strcmp(reason, member_text(error, "message")) == 0)
-		reason = "";
-	fprintf(stderr, "cyberos: %s%s%s%s\n", member_text(error, "message"),
+	fprintf(stderr, "cyberos: %s%s%s%s%s\n", member_text(error, "message"),
 	    reason[0] == '\0' ? "" : " (", reason,
-	    reason[0] == '\0' ? "" : ")");
+	    reason[0] == '\0' ? "" : ")", detail[0] == '\0' ? "" : ":");
 	if (detail[0] != '\0')
 		fprintf(stderr, "    %s\n", detail);
 	if (number == VERDICT_CODE)
 		return EXIT_DENIED;
-	return number == RPC_TOOL_FAILED ? EXIT_FAILED : EXIT_USAGE;
+	return number == CODE_TOOL_FAILED ? EXIT_FAILED : EXIT_USAGE;
 }
 
 /* One field alone; text without quotes, bytes as they were. */
@@ -281,14 +319,35 @@ print_reply(const char *text, size_t len, const char *raw)
 	return status;
 }
 
+/* Ask and print. The exit status. */
+static int
+call(const struct buf *request, const char *raw)
+{
+	char *reply = NULL;
+	size_t len;
+	int fd, status = EXIT_NETWORK;
+
+	fd = connect_broker();
+	if (fd == -1)
+		return status;
+	if (send_request(fd, request) == -1 ||
+	    (reply = receive_reply(fd, &len)) == NULL)
+		warnx("the broker: %s", errno == EPIPE
+			? "has closed the connection"
+			: strerror(errno));
+	else
+		status = print_reply(reply, len, raw);
+	free(reply);
+	close(fd);
+	return status;
+}
+
 int
 client_call(int argc, char **argv)
 {
-	const char *raw = NULL, *tool;
-	cJSON *args;
-	char *reply;
-	size_t len;
-	int fd, at = 1, status;
+	const char *raw = NULL;
+	struct buf request;
+	int at = 1, status = EXIT_USAGE;
 
 	if (at < argc && strcmp(argv[at], "--help") == 0) {
 		printf("%s%s", usage_text, help_text);
@@ -300,27 +359,14 @@ client_call(int argc, char **argv)
 	} else if (at < argc && strncmp(argv[at], "--raw=", 6) == 0) {
 		raw = argv[at++] + 6;
 	}
-	if (at >= argc || argv[at][0] == '-') {
+	if (at >= argc || argv[at][0] == '-' ||
+	    !json_is_utf8(argv[at], strlen(argv[at]))) {
 		fputs(usage_text, stderr);
 		return EXIT_USAGE;
 	}
-	tool = argv[at++];
-	args = read_args(tool, argc - at, argv + at);
-	if (args == NULL)
-		return EXIT_USAGE;
-	fd = connect_broker();
-	if (fd == -1) {
-		cJSON_Delete(args);
-		return EXIT_NETWORK;
-	}
-	if (send_request(fd, tool, args) == -1 ||
-	    (reply = receive_reply(fd, &len)) == NULL) {
-		warn("the broker");
-		close(fd);
-		return EXIT_NETWORK;
-	}
-	close(fd);
-	status = print_reply(reply, len, raw);
-	free(reply);
+	buf_init(&request, REPLY_MAX);
+	if (make_request(&request, argv[at], argc - at - 1, argv + at + 1) == 0)
+		status = call(&request, raw);
+	buf_clear(&request);
 	return status;
 }

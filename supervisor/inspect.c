@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,13 +34,14 @@ struct live {
 	int64_t pid;
 	int64_t started_wall;
 	int64_t remaining_ms;
-	uint64_t calls, denied, errors, timeouts, waiting;
+	uint64_t calls, denied;
 };
 
 struct status {
-	struct live *live;
+	const char *tenant; /* NULL: all */
+	struct live *live;  /* of this tenant */
 	size_t n, size;
-	struct anchor_totals today;
+	struct anchor_totals today; /* of the host */
 	uint64_t waiting;
 };
 
@@ -61,7 +63,7 @@ is_locked(const struct store *s, const char *id)
 }
 
 static int
-add_live(struct status *st, const struct counters *c)
+list_live(struct status *st, const struct counters *c)
 {
 	struct live *l;
 	int64_t deadline = counters_get(c, deadline_boot);
@@ -86,35 +88,38 @@ add_live(struct status *st, const struct counters *c)
 		l->remaining_ms = 0;
 	l->calls = counters_get(c, calls);
 	l->denied = counters_get(c, denied);
-	l->errors = counters_get(c, errors);
-	l->timeouts = counters_get(c, timeouts);
-	l->waiting = counters_get(c, waiting);
 	return 0;
 }
 
+/* One whose page is not there or not whole begins or ends right now. */
 static int
-look_at_one(const struct store *s, const char *id, const char *tenant,
-    struct status *st)
+look_at_one(const struct store *s, const char *id, struct status *st)
 {
-	const struct counters *c;
+	struct counters c;
 	char name[64];
-	int fd, result = 0;
+	int fd, result;
 
 	snprintf(name, sizeof(name), "%.36s.status", id);
 	fd = openat(s->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd == -1)
-		return 0; /* it ends right now */
-	c = counters_look(fd);
-	if (c != NULL &&
-	    (tenant == NULL || strcmp(tenant, c->tenant_id) == 0))
-		result = add_live(st, c);
-	counters_unmap(c);
+		return 0;
+	result = counters_read(fd, &c);
 	close(fd);
-	return result;
+	if (result == -1 || strcmp(c.invocation_id, id) != 0 ||
+	    !store_is_uuid(c.tenant_id))
+		return 0;
+	st->today.calls += counters_get(&c, calls);
+	st->today.denied += counters_get(&c, denied);
+	st->today.errors += counters_get(&c, errors);
+	st->today.timeouts += counters_get(&c, timeouts);
+	st->waiting += counters_get(&c, waiting);
+	if (st->tenant != NULL && strcmp(st->tenant, c.tenant_id) != 0)
+		return 0;
+	return list_live(st, &c);
 }
 
 static int
-look_at_live(const struct store *s, const char *tenant, struct status *st)
+look_at_live(const struct store *s, struct status *st)
 {
 	struct dirent *e;
 	char id[37];
@@ -131,7 +136,7 @@ look_at_live(const struct store *s, const char *tenant, struct status *st)
 			continue;
 		strlcpy(id, e->d_name, sizeof(id));
 		if (store_is_uuid(id) && is_locked(s, id))
-			result = look_at_one(s, id, tenant, st);
+			result = look_at_one(s, id, st);
 	}
 	closedir(d);
 	return result;
@@ -152,27 +157,28 @@ print_json(const struct status *st)
 {
 	char stamp[CLOCK_STAMP_SIZE];
 	const struct live *l;
+	struct buf skill;
 	size_t i;
 
-	printf("{\"active_invocations\":%zu,\"tool_calls_today\":%llu,"
-	       "\"denied_today\":%llu,\"errors_today\":%llu,"
-	       "\"timeouts_today\":%llu,\"spooled_rows\":%llu,"
-	       "\"version\":\"" CYBEROS_VERSION "\",\"invocations\":[",
-	    st->n, (unsigned long long)st->today.calls,
-	    (unsigned long long)st->today.denied,
-	    (unsigned long long)st->today.errors,
-	    (unsigned long long)st->today.timeouts,
-	    (unsigned long long)st->waiting);
+	printf("{\"active_invocations\":%zu,\"tool_calls_today\":%" PRIu64
+	       ",\"denied_today\":%" PRIu64 ",\"errors_today\":%" PRIu64
+	       ",\"timeouts_today\":%" PRIu64 ",\"spooled_rows\":%" PRIu64
+	       ",\"version\":\"" CYBEROS_VERSION "\",\"invocations\":[",
+	    st->n, st->today.calls, st->today.denied, st->today.errors,
+	    st->today.timeouts, st->waiting);
 	for (i = 0; i < st->n; i++) {
 		l = &st->live[i];
 		clock_stamp(l->started_wall, stamp);
-		printf("%s{\"invocation_id\":\"%s\",\"skill_id\":\"%s\","
-		       "\"tenant_id\":\"%s\",\"pid\":%lld,"
-		       "\"started_at\":\"%s\",\"calls\":%llu,\"denied\":%llu,"
-		       "\"remaining_ms\":%lld}",
-		    i == 0 ? "" : ",", l->id, l->skill, l->tenant,
-		    (long long)l->pid, stamp, (unsigned long long)l->calls,
-		    (unsigned long long)l->denied, (long long)l->remaining_ms);
+		buf_init(&skill, 1024);
+		json_put_string(&skill, l->skill, strlen(l->skill));
+		printf("%s{\"invocation_id\":\"%s\",\"skill_id\":%.*s,"
+		       "\"tenant_id\":\"%s\",\"pid\":%" PRId64
+		       ",\"started_at\":\"%s\",\"calls\":%" PRIu64
+		       ",\"denied\":%" PRIu64 ",\"remaining_ms\":%" PRId64 "}",
+		    i == 0 ? "" : ",", l->id, (int)skill.len, skill.data,
+		    l->tenant, l->pid, stamp, l->calls, l->denied,
+		    l->remaining_ms);
+		buf_clear(&skill);
 	}
 	printf("]}\n");
 }
@@ -180,29 +186,31 @@ print_json(const struct status *st)
 static void
 print_human(const struct status *st)
 {
+	char skill[17];
 	const struct live *l;
-	size_t i;
+	size_t i, j;
 
 	printf("cyberos " CYBEROS_VERSION ": %zu running\n", st->n);
-	printf("today (UTC): %llu calls, %llu denied, %llu failed, %llu timed "
-	       "out\n",
-	    (unsigned long long)st->today.calls,
-	    (unsigned long long)st->today.denied,
-	    (unsigned long long)st->today.errors,
-	    (unsigned long long)st->today.timeouts);
+	printf("today (UTC): %" PRIu64 " calls, %" PRIu64 " denied, %" PRIu64
+	       " failed, %" PRIu64 " timed out\n",
+	    st->today.calls, st->today.denied, st->today.errors,
+	    st->today.timeouts);
 	if (st->waiting > 0)
-		printf("%llu rows wait for the ledger\n",
-		    (unsigned long long)st->waiting);
+		printf("%" PRIu64 " rows wait for the ledger\n", st->waiting);
 	if (st->n == 0)
 		return;
 	printf("\n%-36s %-16s %6s %6s %8s\n", "INVOCATION", "SKILL", "CALLS",
 	    "DENIED", "LEFT");
 	for (i = 0; i < st->n; i++) {
 		l = &st->live[i];
-		printf("%-36s %-16.16s %6llu %6llu %6llds\n", l->id, l->skill,
-		    (unsigned long long)l->calls,
-		    (unsigned long long)l->denied,
-		    (long long)(l->remaining_ms + 999) / 1000);
+		strlcpy(skill, l->skill, sizeof(skill));
+		for (j = 0; skill[j] != '\0'; j++) {
+			if (skill[j] < 0x20 || skill[j] > 0x7e)
+				skill[j] = '?';
+		}
+		printf("%-36s %-16s %6" PRIu64 " %6" PRIu64 " %7" PRId64 "s\n",
+		    l->id, skill, l->calls, l->denied,
+		    (l->remaining_ms + 999) / 1000);
 	}
 }
 
@@ -211,30 +219,65 @@ print_human(const struct status *st)
  * counted twice for a moment rather than not at all.
  */
 static int
-collect(const struct store *s, const char *tenant, struct status *st)
+collect(const struct store *s, struct status *st)
 {
 	char day[CLOCK_DAY_SIZE];
-	size_t i;
+	struct anchor_totals closed;
 
 	clock_day(clock_wall(), day);
-	if (look_at_live(s, tenant, st) == -1 ||
-	    anchor_totals(s, day, &st->today) == -1)
+	if (look_at_live(s, st) == -1 || anchor_totals(s, day, &closed) == -1)
 		return -1;
-	for (i = 0; i < st->n; i++) {
-		st->today.calls += st->live[i].calls;
-		st->today.denied += st->live[i].denied;
-		st->today.errors += st->live[i].errors;
-		st->today.timeouts += st->live[i].timeouts;
-		st->waiting += st->live[i].waiting;
-	}
+	st->today.calls += closed.calls;
+	st->today.denied += closed.denied;
+	st->today.errors += closed.errors;
+	st->today.timeouts += closed.timeouts;
 	if (st->n > 0)
 		qsort(st->live, st->n, sizeof(*st->live), by_start);
 	return 0;
 }
 
+/* A store that is not there yet is one in which nothing has happened. */
+static int
+status_of(const char *path, struct status *st)
+{
+	struct store store;
+	int result = EXIT_FINE;
+
+	if (store_look(&store, path) == -1) {
+		if (errno == ENOENT)
+			return EXIT_FINE;
+		warnx("store %s: %s", path, errno == EPERM
+			? "must be a directory of yours that nobody else can "
+			  "write, and no link"
+			: strerror(errno));
+		return errno == EPERM || errno == EACCES ? EXIT_DENIED
+							 : EXIT_FAILED;
+	}
+	if (collect(&store, st) == -1) {
+		warn("status");
+		result = EXIT_FAILED;
+	}
+	store_close(&store);
+	return result;
+}
+
 static const char status_usage[] =
     "usage: cyberos skill broker status [--json | --human] [--tenant UUID]\n"
     "           [--store DIR] [--config FILE]\n";
+
+static const char status_help[] =
+    "\n"
+    "What runs now, and today's totals (UTC day), as JSON or as a table.\n"
+    "\n"
+    "  --json         one JSON object (default)\n"
+    "  --human        a table for people\n"
+    "  --tenant UUID  list this tenant's invocations; totals stay the host's\n"
+    "  --store DIR    where ledger and memory live\n"
+    "  --config FILE  operator's configuration\n"
+    "  --help         this text\n"
+    "\n"
+    "Exit status: 0 fine, 1 failed, 2 usage, 3 configuration, 5 not "
+    "permitted.\n";
 
 int
 inspect_status(int argc, char **argv)
@@ -251,13 +294,13 @@ inspect_status(int argc, char **argv)
 	struct settings_options o = { NULL, NULL, NULL, NULL, NULL };
 	struct settings settings;
 	struct status st;
-	struct store store;
-	const char *tenant = NULL;
 	char why[1024];
 	bool human = false;
-	int opt, result = EXIT_FINE;
+	int opt, result;
 
-	optind = 1;
+	memset(&st, 0, sizeof(st));
+
+	optind = 0; /* glibc: begin anew */
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (opt) {
 		case 'j':
@@ -267,7 +310,7 @@ inspect_status(int argc, char **argv)
 			human = true;
 			break;
 		case 't':
-			tenant = optarg;
+			st.tenant = optarg;
 			break;
 		case 's':
 			o.store = optarg;
@@ -276,40 +319,66 @@ inspect_status(int argc, char **argv)
 			o.config = optarg;
 			break;
 		case 'H':
-			printf("%s\nWhat runs now, and today's totals (UTC day)."
-			       " JSON, or --human for a table.\n",
-			    status_usage);
+			printf("%s%s", status_usage, status_help);
 			return EXIT_FINE;
 		default:
 			fputs(status_usage, stderr);
 			return EXIT_USAGE;
 		}
 	}
-	if (optind < argc || (tenant != NULL && !store_is_uuid(tenant))) {
+	if (optind < argc || (st.tenant != NULL && !store_is_uuid(st.tenant))) {
 		fputs(status_usage, stderr);
 		return EXIT_USAGE;
 	}
 	if (settings_load(&settings, &o, why, sizeof(why)) == -1) {
 		warnx("%s", why);
+		settings_clear(&settings);
 		return EXIT_CONFIG;
 	}
-	memset(&st, 0, sizeof(st));
-	if (store_open(&store, settings.store) == -1) {
-		warn("store %s", settings.store);
-		result = errno == EPERM || errno == EACCES ? EXIT_DENIED
-							   : EXIT_FAILED;
-	} else if (collect(&store, tenant, &st) == -1) {
-		warn("status");
-		result = EXIT_FAILED;
-	} else if (human) {
+	result = status_of(settings.store, &st);
+	if (result == EXIT_FINE && human)
 		print_human(&st);
-	} else {
+	else if (result == EXIT_FINE)
 		print_json(&st);
-	}
 	free(st.live);
-	store_close(&store);
 	settings_clear(&settings);
 	return result;
+}
+
+static const char tools_usage[] =
+    "usage: cyberos skill broker tools [--store DIR] [--config FILE]\n";
+
+static const char tools_help[] =
+    "\n"
+    "Every registered tool with the JSON Schema of its arguments, as JSON.\n"
+    "The list is the same in every store and under every configuration.\n";
+
+/* The registry is the program's own: store and configuration change nothing. */
+static int
+tools_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "store", required_argument, NULL, 's' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "help", no_argument, NULL, 'H' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int opt;
+
+	optind = 0; /* glibc: begin anew */
+	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (opt == 'H') {
+			printf("%s%s", tools_usage, tools_help);
+			return EXIT_FINE;
+		}
+		if (opt == '?')
+			break;
+	}
+	if (opt == '?' || optind < argc) {
+		fputs(tools_usage, stderr);
+		return EXIT_USAGE;
+	}
+	return -1;
 }
 
 int
@@ -318,16 +387,10 @@ inspect_tools(int argc, char **argv)
 	const struct tool *tools;
 	struct buf b;
 	size_t i, n;
+	int status = tools_options(argc, argv);
 
-	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-		printf("usage: cyberos skill broker tools\n\nEvery registered "
-		       "tool with the JSON Schema of its arguments.\n");
-		return EXIT_FINE;
-	}
-	if (argc > 1) {
-		fputs("usage: cyberos skill broker tools\n", stderr);
-		return EXIT_USAGE;
-	}
+	if (status != -1)
+		return status;
 	tools = registry_tools(&n);
 	buf_init(&b, 1024 * 1024);
 	buf_puts(&b, "{\"tools\":[");
@@ -342,7 +405,8 @@ inspect_tools(int argc, char **argv)
 		buf_puts(&b, "}");
 	}
 	buf_puts(&b, "]}\n");
+	status = b.failed ? EXIT_FAILED : EXIT_FINE;
 	fwrite(b.data, 1, b.len, stdout);
 	buf_clear(&b);
-	return ferror(stdout) || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_FINE;
+	return status;
 }

@@ -1,8 +1,9 @@
 /*
  * The command line: one table, from which help is made and which finds what
- * to run. The longest match of leading words wins.
+ * to run. No command begins with the words of another.
  */
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,15 +31,47 @@ static const struct command {
 
 #define COMMANDS_N (sizeof(commands) / sizeof(commands[0]))
 
+/* Does the command begin with these words? */
+static bool
+begins(const char *words, int argc, char **argv)
+{
+	size_t n;
+	int i;
+
+	for (i = 0; i < argc; i++) {
+		n = strlen(argv[i]);
+		if (n == 0 || strcspn(words, " ") != n ||
+		    memcmp(words, argv[i], n) != 0)
+			return false;
+		words += n + (words[n] == ' ');
+	}
+	return true;
+}
+
+static size_t
+count(int argc, char **argv)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < COMMANDS_N; i++)
+		n += begins(commands[i].words, argc, argv);
+	return n;
+}
+
+/* The commands that begin with these words. */
 static void
-help(FILE *out)
+help(FILE *out, int argc, char **argv)
 {
 	size_t i;
 
 	fputs("usage: cyberos COMMAND ...\n\n", out);
-	for (i = 0; i < COMMANDS_N; i++)
-		fprintf(out, "  cyberos %s %s\n      %s\n", commands[i].words,
+	for (i = 0; i < COMMANDS_N; i++) {
+		if (!begins(commands[i].words, argc, argv))
+			continue;
+		fprintf(out, "  cyberos %s%s%s\n      %s\n",
+		    commands[i].words, commands[i].args[0] == '\0' ? "" : " ",
 		    commands[i].args, commands[i].help);
+	}
 	fputs("\n  cyberos COMMAND --help tells more; cyberos --version the "
 	      "version.\n",
 	    out);
@@ -62,25 +95,52 @@ match(const char *words, int argc, char **argv)
 	return used;
 }
 
-int
-main(int argc, char **argv)
+/* No command of ours: the help that was asked for, or what comes near. */
+static int
+no_command(int argc, char **argv)
+{
+	int known = argc;
+
+	if (argc > 0 && strcmp(argv[argc - 1], "--help") == 0 &&
+	    count(argc - 1, argv) > 0) {
+		help(stdout, argc - 1, argv);
+		return EXIT_FINE;
+	}
+	while (count(known, argv) == 0)
+		known--;
+	if (known < argc)
+		fprintf(stderr, "cyberos: %s: no such command\n", argv[known]);
+	help(stderr, known, argv);
+	return EXIT_USAGE;
+}
+
+static int
+command(int argc, char **argv)
 {
 	size_t i;
 	int used;
 
-	if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+	if (argc > 0 && strcmp(argv[0], "--version") == 0) {
 		puts("cyberos " CYBEROS_VERSION);
 		return EXIT_FINE;
 	}
-	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
-		help(stdout);
-		return EXIT_FINE;
-	}
-	for (i = 0; argc > 1 && i < COMMANDS_N; i++) {
-		used = match(commands[i].words, argc - 1, argv + 1);
+	for (i = 0; i < COMMANDS_N; i++) {
+		used = match(commands[i].words, argc, argv);
 		if (used > 0)
-			return commands[i].run(argc - used, argv + used);
+			return commands[i].run(argc - used + 1, argv + used - 1);
 	}
-	help(stderr);
-	return EXIT_USAGE;
+	return no_command(argc, argv);
+}
+
+int
+main(int argc, char **argv)
+{
+	int status = command(argc > 0 ? argc - 1 : 0, argv + 1);
+
+	/* Half an answer is no answer. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_FINE) {
+		fputs("cyberos: standard output cannot be written\n", stderr);
+		status = EXIT_FAILED;
+	}
+	return status;
 }

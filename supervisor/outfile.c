@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,19 +44,28 @@ split(const char *path, char dir[PATH_MAX], char leaf[NAME_MAX + 1])
 	return 0;
 }
 
+/* Nothing is there, or a regular file whose place another one can take. */
+static bool
+replaceable(const struct outfile *o)
+{
+	struct stat st;
+
+	if (fstatat(o->dir_fd, o->leaf, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return errno == ENOENT;
+	return S_ISREG(st.st_mode);
+}
+
 int
 outfile_open(struct outfile *o, const char *path)
 {
 	char dir[PATH_MAX];
-	struct stat st;
 
 	if (split(path, dir, o->leaf) == -1)
 		return -1;
 	o->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (o->dir_fd == -1)
 		return -1;
-	if (fstatat(o->dir_fd, o->leaf, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    !S_ISREG(st.st_mode)) {
+	if (!replaceable(o)) {
 		close(o->dir_fd);
 		o->dir_fd = -1;
 		errno = EINVAL;
@@ -88,6 +98,10 @@ outfile_commit(struct outfile *o, const char *text, size_t len)
 			return -1;
 		text += n;
 		len -= (size_t)n;
+	}
+	if (!replaceable(o)) {
+		errno = EINVAL;
+		return -1;
 	}
 	if (fsync(o->fd) == -1 ||
 	    renameat(o->dir_fd, o->temp, o->dir_fd, o->leaf) == -1)

@@ -1,6 +1,7 @@
 /*
  * Between the skill's streams and ours. Bytes are copied and never looked at.
- * A write happens when poll allows it and is no longer than PIPE_BUF, so a
+ * A write happens when poll allows it, is no longer than PIPE_BUF, and goes
+ * where possible through a description of our own that does not block, so a
  * reader that stops reading does not stop the supervisor.
  */
 
@@ -10,7 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,6 +35,24 @@ open_null(int stream)
 	return fd == -1 ? -1 : high(fd);
 }
 
+/* O_NONBLOCK on the caller's own description would change it for the caller. */
+static int
+unblocked(int stream)
+{
+	char path[64];
+	struct stat st;
+	int fd;
+
+	if (fstat(stream, &st) == -1 ||
+	    (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode)))
+		return stream;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", stream);
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd != -1)
+		fd = high(fd);
+	return fd == -1 ? stream : fd;
+}
+
 /* A pipe between our stream and the skill's. */
 static int
 open_pump(struct relay *r, int stream)
@@ -50,7 +69,7 @@ open_pump(struct relay *r, int stream)
 		return -1;
 	r->skill[stream] = theirs;
 	p->from = stream == 0 ? STDIN_FILENO : ours;
-	p->to = stream == 0 ? ours : stream;
+	p->to = stream == 0 ? ours : unblocked(stream);
 	return 0;
 }
 
@@ -133,8 +152,10 @@ stop(struct relay *r, int stream)
 {
 	struct relay_pump *p = &r->pump[stream];
 
-	/* Ours is the pipe; the other one belongs to the caller. */
 	close(stream == 0 ? p->to : p->from);
+	/* 1 and 2 are the caller's, what unblocked made is ours. */
+	if (p->to > STDERR_FILENO && stream != 0)
+		close(p->to);
 	p->from = p->to = -1;
 	p->len = 0;
 }

@@ -20,6 +20,7 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@
 #include "audit/segment.h"
 #include "audit/store.h"
 #include "broker/broker.h"
+#include "broker/socket.h"
 #include "enforce/manifest.h"
 #include "supervisor/commands.h"
 #include "supervisor/exit.h"
@@ -40,6 +42,7 @@
 
 #define NIL_UUID "00000000-0000-0000-0000-000000000000"
 #define BACKSTOP (5 * CLOCK_SECOND) /* a broker that overstays T by this */
+#define CALLER_GRACE_MS 10000	    /* between the caller's SIGTERM and SIGKILL */
 #define PROTECT_MAX 16
 
 struct run {
@@ -53,6 +56,7 @@ struct run {
 	enum relay_mode stdio;
 	enum log_level most;
 	char skill_dir[PATH_MAX];
+	char socket_dir[PATH_MAX];
 	const char *protect[PROTECT_MAX];
 	struct outfile result_file;
 	struct relay relay;
@@ -69,6 +73,7 @@ struct run {
 	int control_fd;
 	int signal_fd;
 	int timer_fd;
+	int64_t backstop; /* clock_boot when the broker is killed; 0: never */
 	char id[65];
 	char version[257];
 	char frontmatter_hash[DIGEST_HEX];
@@ -296,6 +301,25 @@ say(const struct run *r, enum log_level level, const char *what)
 	log_line(&r->job.log, level, "%s: %s", what, strerror(errno));
 }
 
+/* No skill was started, and --result says why as well. */
+static int __attribute__((format(printf, 2, 3)))
+give_up(struct run *r, const char *fmt, ...)
+{
+	struct broker_result *res = &r->result;
+	va_list ap;
+
+	memset(res, 0, sizeof(*res));
+	res->outcome = BROKER_REFUSED;
+	res->exit_status = EXIT_RUN_BROKER;
+	res->exit_code = -1;
+	strlcpy(res->by, "supervisor", sizeof(res->by));
+	va_start(ap, fmt);
+	vsnprintf(res->error_message, sizeof(res->error_message), fmt, ap);
+	va_end(ap);
+	log_line(&r->job.log, LOG_LEVEL_ERROR, "%s", res->error_message);
+	return EXIT_RUN_BROKER;
+}
+
 static bool
 find_skill(struct run *r)
 {
@@ -337,36 +361,29 @@ id_is_fresh(struct run *r)
 	if (store_segment_exists(&r->store, before, r->job.invocation) == 0 &&
 	    store_segment_exists(&r->store, r->day, r->job.invocation) == 0)
 		return true;
-	log_line(&r->job.log, LOG_LEVEL_ERROR,
-	    "this invocation id has been used in this store");
 	return false;
 }
 
-static bool
+static int
 create_files(struct run *r)
 {
 	clock_day(clock_wall(), r->day);
 	if (!id_is_fresh(r))
-		return false;
+		return give_up(r,
+		    "this invocation id has been used in this store");
 	r->day_fd = store_day(&r->store, r->day, 1);
-	if (r->day_fd == -1) {
-		say(r, LOG_LEVEL_ERROR, "ledger");
-		return false;
-	}
+	if (r->day_fd == -1)
+		return give_up(r, "ledger: %s", strerror(errno));
 	r->job.segment_fd = store_segment(r->day_fd, r->job.invocation, 1,
 	    r->segment);
-	if (r->job.segment_fd == -1) {
-		say(r, LOG_LEVEL_ERROR, "ledger: segment");
-		return false;
-	}
+	if (r->job.segment_fd == -1)
+		return give_up(r, "ledger: segment: %s", strerror(errno));
 	r->job.lock_fd = store_run_file(&r->store, r->job.invocation, "lock");
 	r->job.status_fd =
 	    store_run_file(&r->store, r->job.invocation, "status");
-	if (r->job.lock_fd == -1 || r->job.status_fd == -1) {
-		say(r, LOG_LEVEL_ERROR, "store: run");
-		return false;
-	}
-	return true;
+	if (r->job.lock_fd == -1 || r->job.status_fd == -1)
+		return give_up(r, "store: run: %s", strerror(errno));
+	return 0;
 }
 
 /* Files that no skill may reach, whatever its globs say (SPEC 4.2). */
@@ -393,9 +410,75 @@ list_protected(struct run *r)
 }
 
 static int
+open_result(struct run *r)
+{
+	if (r->result_path == NULL)
+		return 0;
+	if (settings_absolute(r->result_absolute, r->result_path) == 0 &&
+	    outfile_open(&r->result_file, r->result_absolute) == 0)
+		return 0;
+	return give_up(r, "--result %s: %s", r->result_path,
+	    errno == EINVAL ? "is there and is not a regular file"
+			    : strerror(errno));
+}
+
+static int
+open_places(struct run *r)
+{
+	r->digest = digest_new(NULL, 0);
+	if (r->digest == NULL || !take_trace(r))
+		return give_up(r, "start: %s", strerror(errno));
+	/* The sandbox is built with another working directory. */
+	if (settings_absolute(r->socket_dir, r->settings.policy.socket_dir) ==
+	    -1)
+		return give_up(r, "--socket-dir: %s", strerror(errno));
+	if (store_open(&r->store, r->settings.store) == -1)
+		return give_up(r, "store %s: %s", r->settings.store,
+		    errno == EPERM
+			? "must be a directory of yours that nobody else can "
+			  "write, and no link"
+			: strerror(errno));
+	r->job.memory_fd = store_memory(&r->store, r->job.tenant);
+	if (r->job.memory_fd == -1)
+		return give_up(r, "store: memory: %s", strerror(errno));
+	if (relay_open(&r->relay, r->stdio) == -1)
+		return give_up(r, "standard streams: %s", strerror(errno));
+	return 0;
+}
+
+/*
+ * From here on signals are messages. One that was ignored when we came stays
+ * ignored only where nohup(1) wants it so. SIGCHLD must not be ignored, here
+ * or below: the kernel would reap before anybody could ask how it ended.
+ */
+static int
+open_events(struct run *r)
+{
+	struct sigaction hup;
+	sigset_t set;
+
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGQUIT);
+	if (sigaction(SIGHUP, NULL, &hup) == -1 || hup.sa_handler != SIG_IGN)
+		sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGPIPE);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) == -1)
+		return -1;
+	sigdelset(&set, SIGPIPE);
+	r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	r->timer_fd = timerfd_create(CLOCK_BOOTTIME,
+	    TFD_CLOEXEC | TFD_NONBLOCK);
+	return r->signal_fd == -1 || r->timer_fd == -1 ? -1 : 0;
+}
+
+static int
 prepare(struct run *r)
 {
 	char why[1024];
+	int status;
 
 	if (settings_load(&r->settings, &r->options, why, sizeof(why)) == -1) {
 		warnx("%s", why);
@@ -412,58 +495,11 @@ prepare(struct run *r)
 	    sizeof(r->job.log.invocation));
 	if (!find_skill(r))
 		return EXIT_USAGE;
-	if (r->result_path != NULL &&
-	    (settings_absolute(r->result_absolute, r->result_path) == -1 ||
-		outfile_open(&r->result_file, r->result_absolute) == -1)) {
-		log_line(&r->job.log, LOG_LEVEL_ERROR, "--result %s: %s",
-		    r->result_path, errno == EINVAL
-			? "is there and is not a regular file"
-			: strerror(errno));
-		return EXIT_RUN_BROKER;
-	}
-	r->digest = digest_new(NULL, 0);
-	if (r->digest == NULL || !take_trace(r)) {
-		say(r, LOG_LEVEL_ERROR, "start");
-		return EXIT_RUN_BROKER;
-	}
-	if (store_open(&r->store, r->settings.store) == -1) {
-		log_line(&r->job.log, LOG_LEVEL_ERROR, "store %s: %s",
-		    r->settings.store, errno == EPERM
-			? "must be a directory of yours that nobody else can "
-			  "write, and no link"
-			: strerror(errno));
-		return EXIT_RUN_BROKER;
-	}
-	r->job.memory_fd = store_memory(&r->store, r->job.tenant);
-	if (r->job.memory_fd == -1) {
-		say(r, LOG_LEVEL_ERROR, "store: memory");
-		return EXIT_RUN_BROKER;
-	}
-	if (relay_open(&r->relay, r->stdio) == -1) {
-		log_line(&r->job.log, LOG_LEVEL_ERROR, "standard streams: %s",
-		    strerror(errno));
-		return EXIT_RUN_BROKER;
-	}
-	return create_files(r) ? 0 : EXIT_RUN_BROKER;
-}
-
-static int
-open_events(struct run *r)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGPIPE);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) == -1)
-		return -1;
-	sigdelset(&set, SIGPIPE);
-	r->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	r->timer_fd = timerfd_create(CLOCK_BOOTTIME,
-	    TFD_CLOEXEC | TFD_NONBLOCK);
-	return r->signal_fd == -1 || r->timer_fd == -1 ? -1 : 0;
+	if ((status = open_result(r)) != 0 || (status = open_places(r)) != 0)
+		return status;
+	if (open_events(r) == -1)
+		return give_up(r, "start: %s", strerror(errno));
+	return create_files(r);
 }
 
 /* In the broker: what is the supervisor's alone. The broker reaches audit/ and
@@ -491,7 +527,7 @@ fork_broker(struct run *r)
 		return -1;
 	r->job.supervisor = getpid();
 	r->job.policy = &r->settings.policy;
-	r->job.socket_dir = r->settings.policy.socket_dir;
+	r->job.socket_dir = r->socket_dir;
 	r->job.best_effort = r->settings.policy.best_effort;
 	memcpy(r->job.stdio, r->relay.skill, sizeof(r->job.stdio));
 	list_protected(r);
@@ -657,12 +693,16 @@ out:
 
 /* --- the watch --- */
 
+/* Whatever the broker does, in so many milliseconds and a little it is gone. */
 static void
-arm_backstop(const struct run *r, int64_t total_ms)
+arm_backstop(struct run *r, int64_t total_ms)
 {
 	int64_t at = clock_boot() + total_ms * CLOCK_MS + BACKSTOP;
 	struct itimerspec when;
 
+	if (r->backstop != 0 && r->backstop < at)
+		return;
+	r->backstop = at;
 	memset(&when, 0, sizeof(when));
 	when.it_value.tv_sec = at / CLOCK_SECOND;
 	when.it_value.tv_nsec = at % CLOCK_SECOND;
@@ -709,8 +749,8 @@ on_loaded(struct run *r, const struct broker_message *m)
 		strlcpy(r->frontmatter_hash, m->head,
 		    sizeof(r->frontmatter_hash));
 	if (anchor_opened(r) == -1) {
-		say(r, LOG_LEVEL_ERROR,
-		    "the ledger of this host cannot be written");
+		give_up(r, "the ledger of this host cannot be written: %s",
+		    strerror(errno));
 		kill_broker(r);
 		return;
 	}
@@ -769,6 +809,8 @@ on_signal(struct run *r)
 			r->last_signal = (int)info.ssi_signo;
 		m.result.signal = r->last_signal;
 		broker_send(r->control_fd, &m);
+		/* The broker answers unless it is stuck. */
+		arm_backstop(r, r->signals == 1 ? CALLER_GRACE_MS : 0);
 	}
 }
 
@@ -816,7 +858,7 @@ watch(struct run *r)
 static void
 remove_socket(struct run *r)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], leaf[PATH_MAX + 8];
 	struct stat st;
 
 	snprintf(path, sizeof(path), "%.3900s/%s%s%s", r->job.socket_dir,
@@ -824,11 +866,27 @@ remove_socket(struct run *r)
 	if (r->have_socket && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
 	    st.st_dev == r->socket_dev && st.st_ino == r->socket_ino)
 		unlink(path);
+	if (r->have_result)
+		return;
+	/* A broker that died while it made the socket. */
+	snprintf(path, sizeof(path), "%.3900s/" SOCKET_NEST_PREFIX "%s",
+	    r->job.socket_dir, r->job.invocation);
+	snprintf(leaf, sizeof(leaf), "%s/" SOCKET_NEST_LEAF, path);
+	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+	    st.st_uid == geteuid() && (st.st_mode & 077) == 0) {
+		unlink(leaf);
+		rmdir(path);
+	}
 }
 
 static void
 broker_died(struct run *r, int64_t begun)
 {
+	if (!r->anchored) { /* on_loaded has said why, or it came to nothing */
+		if (r->result.error_message[0] == '\0')
+			give_up(r, "the broker died before the start");
+		return;
+	}
 	r->result.outcome = BROKER_PANIC;
 	r->result.exit_status = EXIT_RUN_BROKER;
 	r->result.exit_code = -1;
@@ -945,10 +1003,8 @@ supervise_one(struct run *r)
 	int64_t begun = clock_boot();
 	siginfo_t info;
 
-	if (open_events(r) == -1 || fork_broker(r) == -1) {
-		say(r, LOG_LEVEL_ERROR, "start");
-		return EXIT_RUN_BROKER;
-	}
+	if (fork_broker(r) == -1)
+		return give_up(r, "start: %s", strerror(errno));
 	watch(r);
 	while (waitid(P_PIDFD, (id_t)r->pidfd, &info, WEXITED) == -1 &&
 	    errno == EINTR)
@@ -977,10 +1033,15 @@ finish_output(struct run *r)
 int
 run_main(int argc, char **argv)
 {
-	struct run *r = calloc(1, sizeof(*r));
+	struct run *r;
 	int status;
 
-	if (r == NULL)
+	/* A stream that is closed must not become one of our files. */
+	do
+		status = open("/dev/null", O_RDWR);
+	while (status >= 0 && status <= 2);
+	if (status == -1 || close(status) == -1 ||
+	    (r = calloc(1, sizeof(*r))) == NULL)
 		err(EXIT_RUN_BROKER, NULL);
 	r->job.segment_fd = r->job.lock_fd = r->job.status_fd = -1;
 	r->store.root_fd = r->store.audit_fd = r->store.run_fd = -1;
@@ -996,8 +1057,7 @@ run_main(int argc, char **argv)
 		store_run_unlink(&r->store, r->job.invocation, "status");
 		store_run_unlink(&r->store, r->job.invocation, "lock");
 	}
-	if (r->have_result || r->anchored)
-		write_result(r);
+	write_result(r);
 	finish_output(r);
 	outfile_clear(&r->result_file);
 	store_close(&r->store);

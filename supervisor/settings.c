@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,47 +35,77 @@ home(void)
 	const char *dir = environment("HOME");
 	const struct passwd *pw;
 
-	if (dir != NULL)
+	if (dir != NULL && dir[0] == '/')
 		return dir;
 	pw = getpwuid(geteuid());
 	return pw == NULL ? "/" : pw->pw_dir;
 }
 
+/* A directory of the XDG kind, else the one below the user's home. */
 static int
-user_file(char path[PATH_MAX])
+user_path(char path[PATH_MAX], const char *variable, const char *below_home,
+    const char *rest)
 {
-	const char *dir = environment("XDG_CONFIG_HOME");
+	const char *dir = environment(variable);
+	int n;
 
 	if (dir != NULL && dir[0] == '/')
-		snprintf(path, PATH_MAX, "%s/cyberos/broker.yaml", dir);
+		n = snprintf(path, PATH_MAX, "%s/%s", dir, rest);
 	else
-		snprintf(path, PATH_MAX, "%s/.config/cyberos/broker.yaml",
-		    home());
-	return access(path, F_OK);
+		n = snprintf(path, PATH_MAX, "%s/%s/%s", home(), below_home,
+		    rest);
+	if (n >= 0 && n < PATH_MAX)
+		return 0;
+	errno = ENAMETOOLONG;
+	return -1;
+}
+
+/* Only a file that is certainly not there may be left out. */
+static bool
+is_there(const char *file)
+{
+	struct stat st;
+
+	if (stat(file, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+		return true; /* what cannot be looked at fails when read */
+	return lstat(file, &st) == 0; /* a dangling link is somebody's word */
+}
+
+static int
+load_file(struct settings *s, unsigned slot, const char *file, char *why,
+    size_t whylen)
+{
+	size_t n = s->files[0] == NULL ? 0 : 1;
+
+	s->files[n] = strdup(file);
+	if (s->files[n] == NULL) {
+		snprintf(why, whylen, "%s", strerror(errno));
+		return -1;
+	}
+	return policy_load(&s->policy, slot, file, why, whylen);
 }
 
 static int
 load_files(struct settings *s, const char *config, char *why, size_t whylen)
 {
-	char path[PATH_MAX], absolute[PATH_MAX];
-	size_t n = 0;
+	char path[PATH_MAX];
+	int error;
 
-	if (access(SETTINGS_SYSTEM_FILE, F_OK) == 0) {
-		s->files[n++] = strdup(SETTINGS_SYSTEM_FILE);
-		if (policy_load(&s->policy, 0, SETTINGS_SYSTEM_FILE, why,
-			whylen) == -1)
-			return -1;
-	}
-	if (config == NULL && user_file(path) == 0)
-		config = path;
-	if (config == NULL)
-		return 0;
-	if (settings_absolute(absolute, config) == -1) {
-		snprintf(why, whylen, "%s: %s", config, strerror(errno));
+	if (is_there(SETTINGS_SYSTEM_FILE) &&
+	    load_file(s, 0, SETTINGS_SYSTEM_FILE, why, whylen) == -1)
+		return -1;
+	error = config != NULL
+	    ? settings_absolute(path, config)
+	    : user_path(path, "XDG_CONFIG_HOME", ".config",
+		  "cyberos/broker.yaml");
+	if (error == -1) {
+		snprintf(why, whylen, "configuration %s: %s",
+		    config == NULL ? "of the user" : config, strerror(errno));
 		return -1;
 	}
-	s->files[n++] = strdup(absolute);
-	return policy_load(&s->policy, 1, config, why, whylen);
+	if (config == NULL && !is_there(path))
+		return 0;
+	return load_file(s, 1, path, why, whylen);
 }
 
 /* One of the values that may come from three places. */
@@ -85,6 +116,10 @@ choose(const struct policy *policy, const char *key, char **value,
 {
 	const char *wanted = option != NULL ? option : env;
 
+	if (wanted != NULL && wanted[0] == '\0') {
+		snprintf(why, whylen, "%s: the value is empty", key);
+		return -1;
+	}
 	if (wanted != NULL && *value != NULL && strcmp(wanted, *value) != 0 &&
 	    policy_fixed(policy, key)) {
 		snprintf(why, whylen, "%s: " SETTINGS_SYSTEM_FILE
@@ -126,35 +161,50 @@ check_own(const char *path, char *why, size_t whylen)
 	return 0;
 }
 
+/* The three directories of a store that lies in a project. */
+static int
+check_parts(char store[PATH_MAX], const char *above, char *why, size_t whylen)
+{
+	static const char *const parts[] = { "/.cyberos", "/memory", "/store" };
+	char path[PATH_MAX];
+	size_t i;
+
+	strlcpy(path, above, sizeof(path));
+	for (i = 0; i < 3; i++) {
+		strlcat(path, parts[i], sizeof(path));
+		if (check_own(path, why, whylen) == -1)
+			return -1;
+	}
+	strlcpy(store, path, PATH_MAX);
+	return 0;
+}
+
 /*
  * The nearest .cyberos/memory/store upward. 1 found, 0 none, -1 one that must
- * not be trusted: it is never stepped over.
+ * not be trusted: it is never stepped over, nor is one that we cannot see.
  */
 static int
 search_store(char store[PATH_MAX], char *why, size_t whylen)
 {
-	static const char *const parts[] = { "/.cyberos", "/memory", "/store" };
 	char at[PATH_MAX], path[PATH_MAX];
-	char *slash;
 	struct stat st;
-	size_t i;
+	char *slash;
 
-	if (getcwd(at, sizeof(at)) == NULL)
+	/* A working directory that has no name has nothing above it. */
+	if (getcwd(at, sizeof(at)) == NULL || at[0] != '/')
 		return 0;
 	for (;;) {
 		if (strcmp(at, "/") == 0)
 			at[0] = '\0';
-		snprintf(path, sizeof(path), "%.4000s/.cyberos/memory/store",
-		    at);
-		if (lstat(path, &st) == 0) {
-			snprintf(path, sizeof(path), "%.4000s", at);
-			for (i = 0; i < 3; i++) {
-				strlcat(path, parts[i], sizeof(path));
-				if (check_own(path, why, whylen) == -1)
-					return -1;
-			}
-			strlcpy(store, path, PATH_MAX);
-			return 1;
+		errno = ENAMETOOLONG;
+		if (snprintf(path, sizeof(path), "%s/.cyberos/memory/store",
+			at) < (int)sizeof(path) &&
+		    lstat(path, &st) == 0)
+			return check_parts(store, at, why, whylen) == 0 ? 1 : -1;
+		if (errno != ENOENT && errno != ENOTDIR) {
+			snprintf(why, whylen, "%.900s/.cyberos/memory/store: %s",
+			    at, strerror(errno));
+			return -1;
 		}
 		slash = strrchr(at, '/');
 		if (slash == NULL)
@@ -166,32 +216,21 @@ search_store(char store[PATH_MAX], char *why, size_t whylen)
 static int
 choose_store(struct settings *s, const char *option, char *why, size_t whylen)
 {
-	const char *state;
-	int found;
+	int found = 0, error = 0;
 
 	if (choose(&s->policy, "store", &s->policy.store, option,
 		environment("CYBEROS_STORE"), NULL, why, whylen) == -1)
 		return -1;
-	if (s->policy.store != NULL) {
-		if (settings_absolute(s->store, s->policy.store) == 0)
-			return 0;
-		snprintf(why, whylen, "store: %s", strerror(errno));
-		return -1;
-	}
-	if (geteuid() == 0) {
+	if (s->policy.store != NULL)
+		error = settings_absolute(s->store, s->policy.store);
+	else if (geteuid() == 0)
 		strlcpy(s->store, ROOT_STORE, sizeof(s->store));
-		return 0;
-	}
-	found = search_store(s->store, why, whylen);
-	if (found != 0)
-		return found == 1 ? 0 : -1;
-	state = environment("XDG_STATE_HOME");
-	if (state != NULL && state[0] == '/')
-		snprintf(s->store, sizeof(s->store), "%s/cyberos/store", state);
-	else
-		snprintf(s->store, sizeof(s->store),
-		    "%s/.local/state/cyberos/store", home());
-	return 0;
+	else if ((found = search_store(s->store, why, whylen)) == 0)
+		error = user_path(s->store, "XDG_STATE_HOME", ".local/state",
+		    "cyberos/store");
+	if (error == -1)
+		snprintf(why, whylen, "store: %s", strerror(errno));
+	return error == -1 || found == -1 ? -1 : 0;
 }
 
 static int

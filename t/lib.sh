@@ -165,3 +165,12 @@ refused() {
 	is "$(rows skill.tool_call_started | grep -c "\"tool_name\":\"$2\"")" 0 \
 	    "$2: nothing was started"
 }
+
+# verify_store [NAME]: the whole ledger of the test's store holds, by a checker
+# that shares nothing with the product
+verify_store() {
+	t_said=$(perl t/verify.pl "$STORE" 2>&1)
+	t_status=$?
+	is "$t_status" 0 "${1:-the ledger holds}"
+	[ "$t_status" -eq 0 ] || note "$t_said"
+}

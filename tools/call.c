@@ -59,6 +59,21 @@ call_new(void)
 }
 
 void
+call_clear_resource(struct call *c)
+{
+	struct resource *on = &c->check.on;
+
+	if (on->name != NULL)
+		freezero(on->name, strlen(on->name));
+	if (on->fd != -1)
+		close(on->fd);
+	if (on->parent_fd != -1)
+		close(on->parent_fd);
+	memset(on, 0, sizeof(*on));
+	on->fd = on->parent_fd = -1;
+}
+
+void
 call_free(struct call *c)
 {
 	if (c == NULL)
@@ -68,11 +83,7 @@ call_free(struct call *c)
 		freezero(c->rpc.tool, strlen(c->rpc.tool));
 	cJSON_Delete(c->rpc.args);
 	free(c->rpc.tracestate);
-	free(c->check.on.name);
-	if (c->check.on.fd != -1)
-		close(c->check.on.fd);
-	if (c->check.on.parent_fd != -1)
-		close(c->check.on.parent_fd);
+	call_clear_resource(c);
 	buf_clear(&c->run.result);
 	free(c);
 }

@@ -24,6 +24,7 @@
 
 #define CALL_RESPONSE_MAX	((size_t)16 * 1024 * 1024)	/* SPEC 5 */
 #define CALL_FILE_MAX		((off_t)16 * 1024 * 1024)
+#define CALL_TEMP		48	/* bytes of a temporary name */
 #define CALL_IN_PLACE_MAX	((off_t)64 * 1024)	/* larger: a worker's */
 
 /* What one invocation's calls have in common. */
@@ -108,6 +109,8 @@ struct call {
 		struct buf	 result;	/* a JSON object's text */
 		bool		 cut;		/* shortened to the budget */
 		uint64_t	 written;	/* bytes put on disk */
+		unsigned	 again;		/* times it was judged anew */
+		char		 temp[CALL_TEMP];	/* of a file in the making */
 		char		 content_hash[DIGEST_HEX];	/* MemoryEmit */
 	} run;
 
@@ -125,6 +128,9 @@ TAILQ_HEAD(call_queue, call);
 /* An empty call, or NULL with ENOMEM; call_free takes a half-filled one too. */
 struct call	*call_new(void);
 void		 call_free(struct call *);
+
+/* Let go of what the check has opened. */
+void		 call_clear_resource(struct call *);
 
 /* Text of an argument that the shape check has seen, or NULL when absent. */
 const char	*call_text(const struct call *, const char *name);

@@ -21,7 +21,7 @@
 #include "audit/digest.h"
 #include "audit/json.h"
 
-#define NAME_TRIES 16
+#define ACL "system.posix_acl_access"
 
 bool
 file_write_shape(struct call *c)
@@ -34,8 +34,8 @@ file_write_shape(struct call *c)
 	if (encoding == NULL || strcmp(encoding, "base64") != 0)
 		return true;
 	if (base64_decode(body, strlen(body), &data, &len) == -1) {
-		strlcpy(c->check.bad, "body: is not base64",
-		    sizeof(c->check.bad));
+		strlcpy(
+		    c->check.bad, "body: is not base64", sizeof(c->check.bad));
 		return false;
 	}
 	freezero(data, len);
@@ -46,10 +46,9 @@ file_write_shape(struct call *c)
 static bool
 is_remote(int fd)
 {
-	static const long magics[] = { FUSE_SUPER_MAGIC, NFS_SUPER_MAGIC,
-		SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC, CIFS_SUPER_MAGIC,
-		V9FS_MAGIC, CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC,
-		CODA_SUPER_MAGIC };
+	static const long magics[] = {FUSE_SUPER_MAGIC, NFS_SUPER_MAGIC,
+	    SMB_SUPER_MAGIC, SMB2_SUPER_MAGIC, CIFS_SUPER_MAGIC, V9FS_MAGIC,
+	    CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC, CODA_SUPER_MAGIC};
 	struct statfs fs;
 	size_t i;
 
@@ -150,22 +149,12 @@ struct slice {
 	int64_t size; /* of the file */
 };
 
+/* A part of a file that is too large to be held; it may grow as it likes. */
 static int
-slice_load(int fd, int64_t offset, int64_t want, struct slice *s)
+slice_part(int fd, int64_t offset, int64_t want, struct slice *s)
 {
-	struct stat st;
 	ssize_t n;
 
-	memset(s, 0, sizeof(*s));
-	if (fstat(fd, &st) == -1)
-		return -1;
-	s->size = st.st_size;
-	if (s->size <= CALL_FILE_MAX) {
-		if (file_slurp(fd, CALL_FILE_MAX, &s->data, &s->len) == -1)
-			return -1;
-		s->size = (int64_t)s->len;
-		return 0;
-	}
 	s->from = offset;
 	s->data = malloc((size_t)want);
 	if (s->data == NULL)
@@ -177,6 +166,7 @@ slice_load(int fd, int64_t offset, int64_t want, struct slice *s)
 			continue;
 		if (n == -1) {
 			freezero(s->data, (size_t)want);
+			s->data = NULL;
 			return -1;
 		}
 		if (n == 0)
@@ -184,6 +174,23 @@ slice_load(int fd, int64_t offset, int64_t want, struct slice *s)
 		s->len += (size_t)n;
 	}
 	return 0;
+}
+
+static int
+slice_load(int fd, int64_t offset, int64_t want, struct slice *s)
+{
+	struct stat st;
+
+	memset(s, 0, sizeof(*s));
+	if (file_slurp(fd, CALL_FILE_MAX, &s->data, &s->len) == 0) {
+		s->size = (int64_t)s->len;
+		return 0;
+	}
+	if (errno != EFBIG || fstat(fd, &st) == -1)
+		return -1;
+	/* What was too large a moment ago may have shrunk since. */
+	s->size = st.st_size > CALL_FILE_MAX ? st.st_size : CALL_FILE_MAX + 1;
+	return slice_part(fd, offset, want, s);
 }
 
 void
@@ -254,15 +261,51 @@ write_all(int fd, const char *p, size_t n)
 	return 0;
 }
 
-static void
+static int
 copy_attribute(const char *from, int to_fd, const char *name)
 {
-	char value[65536];
+	char value[65536]; /* the kernel has none that is larger */
 	ssize_t n;
 
 	n = getxattr(from, name, value, sizeof(value));
-	if (n >= 0)
-		fsetxattr(to_fd, name, value, (size_t)n, 0);
+	if (n == -1)
+		return errno == ENODATA ? 0 : -1;
+	return fsetxattr(to_fd, name, value, (size_t)n, 0);
+}
+
+static int
+copy_user_attributes(const char *from, int to_fd)
+{
+	char list[65536];
+	const char *name;
+	ssize_t n;
+
+	n = listxattr(from, list, sizeof(list));
+	if (n == -1)
+		return errno == ENOTSUP ? 0 : -1;
+	for (name = list; name < list + n; name += strlen(name) + 1) {
+		if (strncmp(name, "user.", 5) == 0 &&
+		    copy_attribute(from, to_fd, name) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * The ACL last, since it and the mode are two views of one thing; and one that
+ * the directory gave the new inode goes, for the old file may have none.
+ * Without its ACL a file would be open to its whole group: that is an error.
+ */
+static int
+copy_mode(const char *from, int to_fd, mode_t mode)
+{
+	if (fremovexattr(to_fd, ACL) == -1 && errno != ENODATA &&
+	    errno != ENOTSUP)
+		return -1;
+	if (fchmod(to_fd, mode & 0777) == -1)
+		return -1;
+	return copy_attribute(from, to_fd, ACL) == 0 || errno == ENOTSUP ? 0
+									 : -1;
 }
 
 /*
@@ -272,84 +315,76 @@ copy_attribute(const char *from, int to_fd, const char *name)
 static int
 make_alike(int fd, int like_fd)
 {
-	char proc[64], list[65536];
-	const char *name;
+	char proc[64];
 	struct stat st;
-	ssize_t n;
 
-	if (fstat(like_fd, &st) == -1)
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", like_fd);
+	if (fstat(like_fd, &st) == -1 || copy_user_attributes(proc, fd) == -1)
 		return -1;
 	if (fchown(fd, st.st_uid, st.st_gid) == -1 &&
-	    fchown(fd, (uid_t)-1, st.st_gid) == -1 && errno != EPERM)
+	    fchown(fd, (uid_t)-1, st.st_gid) == -1 && errno != EPERM &&
+	    errno != EINVAL) /* an owner without a number in our namespace */
 		return -1;
-	if (fchmod(fd, st.st_mode & 0777) == -1)
-		return -1;
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", like_fd);
-	n = listxattr(proc, list, sizeof(list));
-	for (name = list; n > 0 && name < list + n; name += strlen(name) + 1) {
-		if (strncmp(name, "user.", 5) == 0 ||
-		    strcmp(name, "system.posix_acl_access") == 0)
-			copy_attribute(proc, fd, name);
-	}
-	return 0;
-}
-
-static void
-temporary_name(char name[64])
-{
-	snprintf(name, 64, ".cyberos-%08x%08x.tmp", arc4random(),
-	    arc4random());
+	return copy_mode(proc, fd, st.st_mode);
 }
 
 /*
  * An inode without a name where the file system has that, so that a crash
- * leaves nothing; else a named one, whose name is in temp.
+ * leaves nothing; else a named one. What is going to replace a file may be
+ * secret, so nobody else reads it before it has that file's mode.
  */
 static int
-new_inode(const struct file_put *p, char temp[64])
+new_inode(const struct file_put *p, bool *named)
 {
-	int fd, tries;
+	mode_t mode = p->like_fd == -1 ? p->mode : 0600;
+	int fd;
 
-	temp[0] = '\0';
-	fd = openat(p->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, p->mode);
-	if (fd != -1 || (errno != EOPNOTSUPP && errno != EISDIR &&
-			    errno != ENOENT))
+	*named = false;
+	fd = openat(p->dir_fd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
+	if (fd != -1 ||
+	    (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT))
 		return fd;
-	for (tries = 0; fd == -1 && tries < NAME_TRIES; tries++) {
-		temporary_name(temp);
-		fd = openat(p->dir_fd, temp,
-		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		    p->mode);
-		if (fd == -1 && errno != EEXIST)
-			break;
-	}
+	fd = openat(p->dir_fd, p->temp,
+	    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	*named = fd != -1;
 	return fd;
+}
+
+/* Is what was judged still what its name leads to? If not, ESTALE. */
+static bool
+is_current(int dir_fd, const char *leaf, int fd)
+{
+	struct stat judged, now;
+
+	if (fstat(fd, &judged) == -1)
+		return false;
+	if (fstatat(dir_fd, leaf, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    now.st_dev == judged.st_dev && now.st_ino == judged.st_ino)
+		return true;
+	errno = ESTALE;
+	return false;
 }
 
 /* Give the finished inode its name. */
 static int
-place_inode(const struct file_put *p, int fd, char temp[64])
+place_inode(const struct file_put *p, int fd, bool *named)
 {
 	char proc[64];
-	int tries;
 
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	if (!p->replace && temp[0] == '\0')
-		return linkat(AT_FDCWD, proc, p->dir_fd, p->leaf,
-		    AT_SYMLINK_FOLLOW);
+	if (!p->replace && *named)
+		return renameat2(
+		    p->dir_fd, p->temp, p->dir_fd, p->leaf, RENAME_NOREPLACE);
 	if (!p->replace)
-		return renameat2(p->dir_fd, temp, p->dir_fd, p->leaf,
-		    RENAME_NOREPLACE);
-	for (tries = 0; temp[0] == '\0' && tries < NAME_TRIES; tries++) {
-		temporary_name(temp);
-		if (linkat(AT_FDCWD, proc, p->dir_fd, temp,
-			AT_SYMLINK_FOLLOW) == -1) {
-			temp[0] = '\0';
-			if (errno != EEXIST)
-				return -1;
-		}
-	}
-	return renameat(p->dir_fd, temp, p->dir_fd, p->leaf);
+		return linkat(
+		    AT_FDCWD, proc, p->dir_fd, p->leaf, AT_SYMLINK_FOLLOW);
+	if (!*named &&
+	    linkat(AT_FDCWD, proc, p->dir_fd, p->temp, AT_SYMLINK_FOLLOW) == -1)
+		return -1;
+	*named = true;
+	if (p->like_fd != -1 && !is_current(p->dir_fd, p->leaf, p->like_fd))
+		return -1;
+	return renameat(p->dir_fd, p->temp, p->dir_fd, p->leaf);
 }
 
 static int
@@ -368,19 +403,19 @@ sync_directory(int dir_fd)
 int
 file_put(const struct file_put *p)
 {
-	char temp[64];
+	bool named;
 	int fd, saved, result = -1;
 
-	fd = new_inode(p, temp);
+	fd = new_inode(p, &named);
 	if (fd == -1)
 		return -1;
 	if (write_all(fd, p->data, p->len) == 0 &&
 	    (p->like_fd == -1 || make_alike(fd, p->like_fd) == 0) &&
-	    fsync(fd) == 0 && place_inode(p, fd, temp) == 0)
+	    fsync(fd) == 0 && place_inode(p, fd, &named) == 0) {
 		result = sync_directory(p->dir_fd);
-	else if (temp[0] != '\0') {
+	} else if (named) {
 		saved = errno;
-		unlinkat(p->dir_fd, temp, 0);
+		unlinkat(p->dir_fd, p->temp, 0);
 		errno = saved;
 	}
 	saved = errno;
@@ -427,33 +462,31 @@ write_answer(struct call *c, struct invocation *inv, const char *data,
 	result_end(c);
 }
 
-/* Append in place; what could not be written whole is taken back. */
+/*
+ * What of an append did not get whole onto the disk is taken back, unless
+ * somebody else has appended behind it.
+ */
 static void
-append(struct call *c, struct invocation *inv, const char *data, size_t len)
+take_back(struct call *c, int fd, off_t was, off_t wanted)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == -1 || st.st_size <= was ||
+	    st.st_size > was + wanted)
+		return;
+	if (ftruncate(fd, was) == -1)
+		c->run.error = errno;
+}
+
+static void
+append_answer(struct call *c, struct invocation *inv, int fd, size_t bytes)
 {
 	char hash[DIGEST_TEXT], *all;
 	size_t all_len;
-	struct stat st;
-	int fd;
 
-	fd = path_reopen(c->check.on.fd, O_RDWR | O_APPEND);
-	if (fd == -1 || fstat(fd, &st) == -1) {
-		call_fail_errno(c, errno);
-		goto out;
-	}
-	if (st.st_nlink > 1) { /* a link was made since the check */
-		call_fail(c, FAIL_PERMISSION);
-		goto out;
-	}
-	if (write_all(fd, data, len) == -1 || fsync(fd) == -1) {
-		call_fail_errno(c, errno);
-		if (ftruncate(fd, st.st_size) == -1)
-			c->run.error = errno;
-		goto out;
-	}
-	c->run.written = len;
+	c->run.written = bytes;
 	result_begin(c);
-	result_int(c, "bytes", (int64_t)len);
+	result_int(c, "bytes", (int64_t)bytes);
 	if (file_slurp(fd, CALL_FILE_MAX, &all, &all_len) == 0) {
 		digest_text(inv->digest, all, all_len, hash);
 		result_text(c, "content_hash", hash);
@@ -462,7 +495,28 @@ append(struct call *c, struct invocation *inv, const char *data, size_t len)
 		result_text(c, "content_hash", NULL);
 	}
 	result_end(c);
-out:
+}
+
+/* Append in place, to the very file that was judged. */
+static void
+append(struct call *c, struct invocation *inv, const char *data, size_t len)
+{
+	const struct resource *on = &c->check.on;
+	struct stat st;
+	int fd;
+
+	fd = path_reopen(on->fd, O_RDWR | O_APPEND);
+	if (fd == -1 || !is_current(on->parent_fd, on->leaf, fd) ||
+	    fstat(fd, &st) == -1) {
+		call_fail_errno(c, errno);
+	} else if (st.st_nlink > 1) { /* a link was made since the check */
+		call_fail(c, FAIL_PERMISSION);
+	} else if (write_all(fd, data, len) == -1 || fsync(fd) == -1) {
+		call_fail_errno(c, errno);
+		take_back(c, fd, st.st_size, (off_t)len);
+	} else {
+		append_answer(c, inv, fd, len);
+	}
 	if (fd != -1)
 		close(fd);
 }
@@ -472,15 +526,17 @@ put_bytes(struct call *c, struct invocation *inv, const char *mode,
     const char *data, size_t len)
 {
 	const struct resource *on = &c->check.on;
-	struct file_put put = { .dir_fd = on->parent_fd,
-		.leaf = on->leaf,
-		.data = data,
-		.len = len,
-		.mode = 0666,
-		.like_fd = on->fd,
-		.replace = on->fd != -1 };
+	bool create = strcmp(mode, "create") == 0;
+	struct file_put put = {.dir_fd = on->parent_fd,
+	    .leaf = on->leaf,
+	    .temp = c->run.temp,
+	    .data = data,
+	    .len = len,
+	    .mode = 0666,
+	    .like_fd = on->fd,
+	    .replace = on->fd != -1};
 
-	if (on->fd != -1 && strcmp(mode, "create") == 0) {
+	if (on->fd != -1 && create) {
 		call_fail(c, FAIL_EXISTS);
 	} else if (file_no_space(inv, on->parent_fd, len)) {
 		call_fail(c, FAIL_NO_SPACE);
@@ -489,7 +545,8 @@ put_bytes(struct call *c, struct invocation *inv, const char *mode,
 	} else if (on->fd != -1 && strcmp(mode, "append") == 0) {
 		append(c, inv, data, len);
 	} else if (file_put(&put) == -1) {
-		call_fail_errno(c, errno);
+		/* It was not there when it was judged, and now it is. */
+		call_fail_errno(c, errno == EEXIST && !create ? ESTALE : errno);
 	} else {
 		write_answer(c, inv, data, len, len);
 	}
@@ -536,7 +593,7 @@ replace(const struct slice *s, const char *old, const char *new, bool all,
 	const char *p = s->data, *end = s->data + s->len, *at;
 
 	while ((count == 0 || all) &&
-	    (at = memmem(p, (size_t)(end - p), old, old_len)) != NULL) {
+	       (at = memmem(p, (size_t)(end - p), old, old_len)) != NULL) {
 		buf_put(out, p, (size_t)(at - p));
 		buf_puts(out, new);
 		p = at + old_len;
@@ -552,11 +609,12 @@ edit_bytes(struct call *c, struct invocation *inv, const struct slice *s)
 	const struct resource *on = &c->check.on;
 	const char *old = call_text(c, "old");
 	bool all = call_flag(c, "all");
-	struct file_put put = { .dir_fd = on->parent_fd,
-		.leaf = on->leaf,
-		.mode = 0666,
-		.like_fd = on->fd,
-		.replace = true };
+	struct file_put put = {.dir_fd = on->parent_fd,
+	    .leaf = on->leaf,
+	    .temp = c->run.temp,
+	    .mode = 0666,
+	    .like_fd = on->fd,
+	    .replace = true};
 	char hash[DIGEST_TEXT];
 	struct buf out;
 	size_t found, count;
@@ -568,7 +626,7 @@ edit_bytes(struct call *c, struct invocation *inv, const struct slice *s)
 	} else if (found > 1 && !all) {
 		call_fail(c, FAIL_NOT_UNIQUE);
 	} else if ((count = replace(s, old, call_text(c, "new"), all, &out)) ==
-	    0) {
+		   0) {
 		call_fail(c, FAIL_TOO_LARGE);
 	} else if (file_no_space(inv, on->parent_fd, out.len)) {
 		call_fail(c, FAIL_NO_SPACE);
@@ -592,7 +650,7 @@ edit_bytes(struct call *c, struct invocation *inv, const struct slice *s)
 void
 file_edit(struct call *c, struct invocation *inv)
 {
-	struct slice s = { NULL, 0, 0, 0 };
+	struct slice s = {NULL, 0, 0, 0};
 	int fd;
 
 	if (c->check.on.fd == -1) {
@@ -604,7 +662,9 @@ file_edit(struct call *c, struct invocation *inv)
 		call_fail_errno(c, errno);
 		return;
 	}
-	if (!may_write(c->check.on.fd))
+	if (!is_current(c->check.on.parent_fd, c->check.on.leaf, fd))
+		call_fail_errno(c, errno);
+	else if (!may_write(c->check.on.fd))
 		call_fail(c, FAIL_PERMISSION);
 	else if (file_slurp(fd, CALL_FILE_MAX, &s.data, &s.len) == -1)
 		call_fail_errno(c, errno);

@@ -27,14 +27,16 @@ void		 file_answer(struct call *, struct invocation *, int fd,
 
 /*
  * Put bytes as a file named leaf into a directory: a temporary inode, synced,
- * renamed over whatever is there; like (may be NULL) lends it rwx bits, owner,
- * ACL and user attributes, else mode is used. The directory is synced as well.
- * With replace false an existing name is EEXIST. 0, or -1 with errno and
- * nothing changed.
+ * renamed over whatever is there. like_fd lends it rwx bits, owner where we
+ * may, ACL and user attributes, else mode is used; when leaf is another file by
+ * now, ESTALE. The directory is synced as well. With replace false an existing
+ * name is EEXIST. 0, or -1 with errno and, unless only that last sync failed,
+ * nothing changed. Should we be killed in between, temp is all that is left.
  */
 struct file_put {
 	int		 dir_fd;
 	const char	*leaf;
+	const char	*temp;		/* a name that nobody else can have */
 	const char	*data;
 	size_t		 len;
 	mode_t		 mode;

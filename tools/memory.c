@@ -107,6 +107,7 @@ memory_emit(struct call *c, struct invocation *inv)
 	const char *body = call_text(c, "body");
 	char hash[DIGEST_TEXT], leaf[NAME_MAX + 1];
 	struct file_put put = { .leaf = leaf,
+		.temp = c->run.temp,
 		.data = body,
 		.mode = 0600,
 		.like_fd = -1,

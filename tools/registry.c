@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/json.h"
 #include "tools/file.h"
@@ -534,6 +535,42 @@ out:
 	return result;
 }
 
+/* Why a memory file, or the directory it belongs in, could not be opened. */
+static enum check_result
+memory_trouble(struct call *c, int error)
+{
+	switch (error) {
+	case ENOENT:
+	case ENOTDIR:
+		return fails(c, FAIL_NOT_FOUND);
+	case EISDIR:
+		return fails(c, FAIL_IS_A_DIRECTORY);
+	case EACCES:
+		return fails(c, FAIL_PERMISSION);
+	case ELOOP:
+	case EXDEV:
+	case EMLINK:
+	case ENODEV:
+		return refuse(c, REASON_SCOPE);
+	default:
+		return fails(c, FAIL_IO_ERROR);
+	}
+}
+
+/* Whatever is missing on the way is made by the call; links are not gone. */
+static enum check_result
+check_memory_write(struct call *c, const struct invocation *inv)
+{
+	char leaf[NAME_MAX + 1];
+	int fd;
+
+	fd = path_memory_parent(inv->memory_fd, c->check.on.name, false, leaf);
+	if (fd == -1)
+		return errno == ENOENT ? CHECK_MAY : memory_trouble(c, errno);
+	close(fd);
+	return CHECK_MAY;
+}
+
 static enum check_result
 check_memory(
     struct call *c, const struct invocation *inv, const char *path, bool write)
@@ -552,26 +589,9 @@ check_memory(
 	if (reason != REASON_NONE)
 		return refuse(c, reason);
 	if (write)
-		return CHECK_MAY;
+		return check_memory_write(c, inv);
 	on->fd = path_memory_open(inv->memory_fd, on->name, &on->st);
-	if (on->fd != -1)
-		return CHECK_MAY;
-	switch (errno) {
-	case ENOENT:
-	case ENOTDIR:
-		return fails(c, FAIL_NOT_FOUND);
-	case EISDIR:
-		return fails(c, FAIL_IS_A_DIRECTORY);
-	case EACCES:
-		return fails(c, FAIL_PERMISSION);
-	case ELOOP:
-	case EXDEV:
-	case EMLINK:
-	case ENODEV:
-		return refuse(c, REASON_SCOPE);
-	default:
-		return fails(c, FAIL_IO_ERROR);
-	}
+	return on->fd != -1 ? CHECK_MAY : memory_trouble(c, errno);
 }
 
 static enum check_result
@@ -614,4 +634,23 @@ registry_check(struct call *c, struct invocation *inv)
 	if (c->check.tool->run == NULL)
 		return fails(c, FAIL_NOT_IMPLEMENTED);
 	return check_resource(c, inv);
+}
+
+enum check_result
+registry_check_again(struct call *c, struct invocation *inv)
+{
+	char *before = c->check.on.name;
+	const char *after;
+	enum check_result result;
+
+	c->check.on.name = NULL;
+	c->check.failure = FAIL_NONE;
+	call_clear_resource(c);
+	result = check_resource(c, inv);
+	after = c->check.on.name;
+	if (before == NULL || after == NULL || strcmp(before, after) != 0)
+		result = CHECK_REFUSED;
+	if (before != NULL)
+		freezero(before, strlen(before));
+	return result;
 }

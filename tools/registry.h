@@ -100,4 +100,11 @@ enum check_result {
  */
 enum check_result registry_check(struct call *, struct invocation *);
 
+/*
+ * The resource once more, for a call whose file was replaced by another (by
+ * the call before it, say) after it was judged. CHECK_REFUSED also when the
+ * path leads to another name by now: the record tells of the first.
+ */
+enum check_result registry_check_again(struct call *, struct invocation *);
+
 #endif

@@ -2,7 +2,10 @@
  * Calls that may block, in a child of the broker. The child gets the opened
  * descriptors and the arguments' text, and gives back bytes whose lengths are
  * compared before they are used; it has no descriptor of the ledger, of the
- * socket or of another call.
+ * socket or of another call, no environment and no key. The broker never waits
+ * for it: not for an answer, not for its end, which on a disk that hangs may
+ * take for ever. A child that was killed cannot clean up, so the broker does,
+ * once it is dead, by the one temporary name that it had given it.
  */
 
 #include "tools/worker.h"
@@ -16,8 +19,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "audit/json.h"
@@ -25,7 +30,11 @@
 
 #define WORKER_SOCKET_FD 3
 #define WORKER_MEMORY_FD 4
+#define WORKER_FDS_FREE 10 /* above all that is put in place */
 #define CHUNK_MAX ((size_t)256 * 1024)
+#define DYING_MAX 8   /* killed and not dead yet; then no more are started */
+#define DYING_MS 1000 /* to wait for them at the very end */
+#define AGAIN_MAX 16  /* times that one call is judged anew */
 
 /* Both ends are the same binary, so the layout is the compiler's. */
 struct request {
@@ -36,17 +45,26 @@ struct request {
 	uint64_t written;
 	struct stat st;
 	char leaf[NAME_MAX + 1];
+	char temp[CALL_TEMP];
 	bool has_fd, has_parent; /* in this order, with the first byte */
 };
 
+/* Plain numbers, for any bytes are a value of them. */
 struct reply {
-	enum outcome outcome;
-	enum failure failure;
-	int error;
-	bool cut;
+	uint32_t outcome;
+	uint32_t failure;
+	int32_t error;
+	uint32_t cut;
 	uint64_t written;
 	char content_hash[DIGEST_HEX];
 	size_t result_len;
+};
+
+/* A child that was killed, and what it may leave behind. */
+struct dying {
+	pid_t pid;
+	int dir_fd;
+	char temp[CALL_TEMP];
 };
 
 struct worker {
@@ -58,6 +76,16 @@ struct worker {
 	int pass[2]; /* descriptors that go with the first byte of out */
 	size_t pass_n;
 	struct buf in;
+	struct dying dying[DYING_MAX];
+	size_t dying_n;
+};
+
+/* How the service of a call went on. */
+enum progress {
+	PROGRESS_NONE,
+	PROGRESS_DONE,
+	PROGRESS_AGAIN, /* the file is another one by now: judge it anew */
+	PROGRESS_BROKEN /* the child is gone or talks nonsense */
 };
 
 struct worker *
@@ -76,21 +104,80 @@ worker_new(struct invocation *inv)
 	return w;
 }
 
+/* The directory in which this call may have made its temporary file, or -1. */
+static int
+temporary_place(const struct worker *w, const struct call *c)
+{
+	const struct resource *on = &c->check.on;
+	char leaf[NAME_MAX + 1];
+
+	if (on->parent_fd != -1)
+		return fcntl(on->parent_fd, F_DUPFD_CLOEXEC, 3);
+	if (on->fd != -1 || on->name == NULL) /* it reads */
+		return -1;
+	return path_memory_parent(w->inv->memory_fd, on->name, false, leaf);
+}
+
+/* Forget those that are dead by now, and what they have left. */
+static void
+bury(struct worker *w)
+{
+	struct dying *d;
+	size_t i = 0;
+
+	while (i < w->dying_n) {
+		d = &w->dying[i];
+		if (waitpid(d->pid, NULL, WNOHANG) == 0) {
+			i++;
+			continue;
+		}
+		if (d->dir_fd != -1) {
+			unlinkat(d->dir_fd, d->temp, 0);
+			close(d->dir_fd);
+		}
+		*d = w->dying[--w->dying_n];
+	}
+}
+
 static void
 end_child(struct worker *w)
 {
+	const struct call *c = TAILQ_FIRST(&w->queue);
+	struct dying *d = &w->dying[w->dying_n];
+
 	if (w->fd != -1)
 		close(w->fd);
-	if (w->pid != -1) {
-		kill(w->pid, SIGKILL); /* not reaped yet, so still ours */
-		while (waitpid(w->pid, NULL, 0) == -1 && errno == EINTR)
-			;
+	if (w->pid != -1) { /* not reaped yet, so still ours */
+		kill(w->pid, SIGKILL);
+		d->pid = w->pid;
+		d->dir_fd = c == NULL ? -1 : temporary_place(w, c);
+		if (c != NULL)
+			memcpy(d->temp, c->run.temp, sizeof(d->temp));
+		w->dying_n++;
 	}
+	bury(w);
 	w->fd = -1;
 	w->pid = -1;
 	w->pass_n = 0;
 	buf_clear(&w->out);
 	buf_clear(&w->in);
+}
+
+/* At the end there is nobody left to be kept waiting; but not for ever. */
+static void
+bury_all(struct worker *w)
+{
+	struct timespec pause = {.tv_nsec = 1000000};
+	int ms;
+
+	for (ms = 0; w->dying_n > 0 && ms < DYING_MS; ms++) {
+		nanosleep(&pause, NULL);
+		bury(w);
+	}
+	while (w->dying_n > 0) {
+		if (w->dying[--w->dying_n].dir_fd != -1)
+			close(w->dying[w->dying_n].dir_fd);
+	}
 }
 
 void
@@ -103,6 +190,7 @@ worker_free(struct worker *w)
 	while ((c = worker_abort(w)) != NULL)
 		call_free(c);
 	end_child(w);
+	bury_all(w);
 	free(w);
 }
 
@@ -151,11 +239,11 @@ receive_request(int fd, struct request *r, int passed[2])
 		char room[CMSG_SPACE(2 * sizeof(int))];
 		struct cmsghdr align;
 	} ancillary;
-	struct iovec io = { r, sizeof(*r) };
-	struct msghdr m = { .msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &ancillary,
-		.msg_controllen = sizeof(ancillary) };
+	struct iovec io = {r, sizeof(*r)};
+	struct msghdr m = {.msg_iov = &io,
+	    .msg_iovlen = 1,
+	    .msg_control = &ancillary,
+	    .msg_controllen = sizeof(ancillary)};
 	struct cmsghdr *h;
 	ssize_t n;
 
@@ -168,7 +256,13 @@ receive_request(int fd, struct request *r, int passed[2])
 	h = CMSG_FIRSTHDR(&m);
 	if (h != NULL && h->cmsg_type == SCM_RIGHTS)
 		memcpy(passed, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
-	return read_exactly(fd, (char *)r + n, sizeof(*r) - (size_t)n);
+	if (read_exactly(fd, (char *)r + n, sizeof(*r) - (size_t)n) == -1)
+		return -1;
+	/* One that got lost would look like a file that is not there. */
+	return (passed[0] != -1) + (passed[1] != -1) ==
+		       (int)r->has_fd + (int)r->has_parent
+		   ? 0
+		   : -1;
 }
 
 /* Rebuild the call on this side. */
@@ -188,13 +282,14 @@ receive_call(int fd)
 	    read_exactly(fd, args, r.args_len) == -1 ||
 	    read_exactly(fd, c->check.on.name, r.name_len) == -1)
 		goto fail;
-	c->check.tool = &registry_tools(&(size_t){ 0 })[r.tool];
+	c->check.tool = &registry_tools(&(size_t){0})[r.tool];
 	c->rpc.budget = r.budget;
 	c->rpc.args = json_parse(args, r.args_len, false);
 	if (c->rpc.args == NULL)
 		goto fail;
 	c->check.on.st = r.st;
 	memcpy(c->check.on.leaf, r.leaf, sizeof(r.leaf));
+	memcpy(c->run.temp, r.temp, sizeof(r.temp));
 	c->check.on.fd = r.has_fd ? passed[0] : -1;
 	c->check.on.parent_fd = r.has_parent ? passed[r.has_fd] : -1;
 	c->run.written = r.written;
@@ -212,8 +307,8 @@ send_reply(int fd, const struct call *c)
 	struct reply r;
 
 	memset(&r, 0, sizeof(r));
-	r.outcome = c->run.outcome;
-	r.failure = c->run.failure;
+	r.outcome = (uint32_t)c->run.outcome;
+	r.failure = (uint32_t)c->run.failure;
 	r.error = c->run.error;
 	r.cut = c->run.cut;
 	r.written = c->run.written;
@@ -224,22 +319,57 @@ send_reply(int fd, const struct call *c)
 	return write_exactly(fd, c->run.result.data, r.result_len);
 }
 
+/* The memory of a process is more than its variables: the words go as well. */
+static void
+forget(struct invocation *inv)
+{
+	char **e;
+
+	for (e = environ; e != NULL && *e != NULL; e++)
+		explicit_bzero(*e, strlen(*e));
+	clearenv();
+	digest_free(inv->args_digest);
+	inv->args_digest = NULL;
+}
+
+/* Keep the channel and the memory; nothing else is open afterwards. */
+static int
+keep_descriptors(struct invocation *inv, int fd)
+{
+	int i, null, sock, memory;
+
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sock = fcntl(fd, F_DUPFD_CLOEXEC, WORKER_FDS_FREE);
+	memory = fcntl(inv->memory_fd, F_DUPFD_CLOEXEC, WORKER_FDS_FREE);
+	if (null == -1 || sock == -1 || memory == -1)
+		return -1;
+	for (i = 0; i < WORKER_SOCKET_FD; i++) {
+		if (i != null && dup2(null, i) == -1)
+			return -1;
+	}
+	if (dup3(sock, WORKER_SOCKET_FD, O_CLOEXEC) == -1 ||
+	    dup3(memory, WORKER_MEMORY_FD, O_CLOEXEC) == -1 ||
+	    syscall(SYS_close_range, WORKER_MEMORY_FD + 1, ~0U, 0) == -1)
+		return -1;
+	inv->memory_fd = WORKER_MEMORY_FD;
+	return 0;
+}
+
 static void
 child(struct invocation *inv, int fd, pid_t parent)
 {
 	struct call *c;
-	int sock, memory, result;
+	int result;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	sock = fcntl(fd, F_DUPFD_CLOEXEC, 10);
-	memory = fcntl(inv->memory_fd, F_DUPFD_CLOEXEC, 10);
-	if (dup3(sock, WORKER_SOCKET_FD, O_CLOEXEC) == -1 ||
-	    dup3(memory, WORKER_MEMORY_FD, O_CLOEXEC) == -1 ||
-	    syscall(SYS_close_range, WORKER_MEMORY_FD + 1, ~0U, 0) == -1)
+	prctl(PR_SET_NAME, "cyberos-file");
+	signal(SIGXFSZ, SIG_IGN); /* a limit is an error, not our end */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
+	    keep_descriptors(inv, fd) == -1)
 		_exit(1);
-	inv->memory_fd = WORKER_MEMORY_FD;
+	forget(inv);
 	while ((c = receive_call(WORKER_SOCKET_FD)) != NULL) {
 		inv->written = c->run.written;
 		c->run.written = 0;
@@ -260,6 +390,11 @@ start_child(struct worker *w)
 	pid_t parent = getpid();
 	int fds[2];
 
+	bury(w);
+	if (w->dying_n == DYING_MAX) {
+		errno = EBUSY;
+		return -1;
+	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == -1)
 		return -1;
 	w->pid = fork();
@@ -295,6 +430,9 @@ prepare(struct worker *w)
 	r.name_len = on->name == NULL ? 0 : strlen(on->name);
 	r.budget = c->rpc.budget;
 	r.written = w->inv->written;
+	snprintf(c->run.temp, sizeof(c->run.temp), ".cyberos-%08x%08x.tmp",
+	    arc4random(), arc4random());
+	memcpy(r.temp, c->run.temp, sizeof(r.temp));
 	r.st = on->st;
 	memcpy(r.leaf, on->leaf, sizeof(r.leaf));
 	r.has_fd = on->fd != -1;
@@ -319,9 +457,9 @@ send_some(struct worker *w)
 	union {
 		char room[CMSG_SPACE(2 * sizeof(int))];
 		struct cmsghdr align;
-	} ancillary = { .room = { 0 } };
-	struct iovec io = { w->out.data, w->out.len };
-	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1 };
+	} ancillary = {.room = {0}};
+	struct iovec io = {w->out.data, w->out.len};
+	struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1};
 	struct cmsghdr *h;
 	ssize_t n;
 
@@ -342,67 +480,73 @@ send_some(struct worker *w)
 	return 0;
 }
 
-/* Is the whole reply here, and does it make sense? 1 yes, 0 not yet, -1 no. */
-static int
+static enum progress
 take_reply(struct worker *w, struct call *c)
 {
 	struct reply r;
 
 	if (w->in.len < sizeof(r))
-		return 0;
+		return PROGRESS_NONE;
 	memcpy(&r, w->in.data, sizeof(r));
-	if (r.result_len > CALL_RESPONSE_MAX ||
-	    (unsigned)r.outcome > OUTCOME_TIMEOUT ||
-	    (unsigned)r.failure >= FAIL_COUNT)
-		return -1;
+	if (r.result_len > CALL_RESPONSE_MAX || r.outcome > OUTCOME_TIMEOUT ||
+	    r.failure >= FAIL_COUNT)
+		return PROGRESS_BROKEN;
 	if (w->in.len < sizeof(r) + r.result_len)
-		return 0;
+		return PROGRESS_NONE;
 	if (w->in.len > sizeof(r) + r.result_len)
-		return -1;
+		return PROGRESS_BROKEN;
 	r.content_hash[DIGEST_HEX - 1] = '\0';
-	c->run.outcome = r.outcome;
-	c->run.failure = r.failure;
+	c->run.outcome = (enum outcome)r.outcome;
+	c->run.failure = (enum failure)r.failure;
 	c->run.error = r.error;
-	c->run.cut = r.cut;
+	c->run.cut = r.cut != 0;
 	c->run.written = r.written;
 	memcpy(c->run.content_hash, r.content_hash, sizeof(r.content_hash));
 	buf_reset(&c->run.result);
 	if (buf_put(&c->run.result, w->in.data + sizeof(r), r.result_len) == -1)
-		return -1;
+		return PROGRESS_BROKEN;
 	buf_clear(&w->in);
 	w->inv->written += r.written;
-	return 1;
+	return r.error == ESTALE && ++c->run.again <= AGAIN_MAX ? PROGRESS_AGAIN
+								: PROGRESS_DONE;
 }
 
-/* 1 the reply is complete, 0 not yet, -1 the child is gone or talks nonsense. */
-static int
+static enum progress
 receive_some(struct worker *w, struct call *c)
 {
+	size_t room = w->in.max - w->in.len;
 	char *at;
 	ssize_t n;
 
-	at = buf_reserve(&w->in,
-	    w->in.max - w->in.len < CHUNK_MAX ? w->in.max - w->in.len
-					      : CHUNK_MAX);
+	if (room > CHUNK_MAX)
+		room = CHUNK_MAX;
+	at = buf_reserve(&w->in, room);
 	if (at == NULL)
-		return -1;
-	n = read(w->fd, at,
-	    w->in.max - w->in.len < CHUNK_MAX ? w->in.max - w->in.len
-					      : CHUNK_MAX);
-	if (n == -1)
-		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	if (n == 0)
-		return -1;
+		return PROGRESS_BROKEN;
+	n = read(w->fd, at, room);
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return PROGRESS_NONE;
+	if (n <= 0)
+		return PROGRESS_BROKEN;
 	buf_advance(&w->in, (size_t)n);
 	return take_reply(w, c);
 }
 
-/* Begin with the first call; without a child it fails at the next service. */
+/*
+ * Begin with the first call. A child that has died since its last call takes
+ * no byte of this one, so another may have it; without any, the call fails at
+ * the next service.
+ */
 static void
 begin(struct worker *w)
 {
-	if (!TAILQ_EMPTY(&w->queue) && (prepare(w) == -1 || send_some(w) == -1))
+	int tries;
+
+	for (tries = 0; !TAILQ_EMPTY(&w->queue) && tries < 2; tries++) {
+		if (prepare(w) == 0 && send_some(w) == 0)
+			return;
 		end_child(w);
+	}
 }
 
 void
@@ -433,27 +577,62 @@ worker_events(const struct worker *w)
 	return w->out.len > 0 ? POLLIN | POLLOUT : POLLIN;
 }
 
+/* The call's file was replaced under it: look again, and do it to the new one.
+ */
+static bool
+begin_again(struct worker *w, struct call *c)
+{
+	enum check_result found = registry_check_again(c, w->inv);
+
+	c->run.error = 0;
+	if (found != CHECK_MAY) {
+		call_fail(c, FAIL_PERMISSION);
+		return false;
+	}
+	if (c->check.failure != FAIL_NONE) {
+		call_fail(c, c->check.failure);
+		return false;
+	}
+	begin(w);
+	return true;
+}
+
+/* A child without a call says nothing: one that does, or died, is ended. */
+static void
+watch_idle(struct worker *w)
+{
+	char c;
+
+	if (w->fd != -1 && (recv(w->fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) != -1 ||
+			       (errno != EAGAIN && errno != EINTR)))
+		end_child(w);
+}
+
 struct call *
 worker_service(struct worker *w)
 {
 	struct call *c = TAILQ_FIRST(&w->queue);
-	int got = -1;
+	enum progress got = PROGRESS_BROKEN;
 
 	if (c == NULL) {
-		if (w->fd != -1)
-			end_child(w); /* it spoke unasked, or it died */
+		watch_idle(w);
 		return NULL;
 	}
-	if (w->fd != -1) {
-		got = w->out.len > 0 ? send_some(w) : 0;
-		if (got == 0)
-			got = receive_some(w, c);
-	}
-	if (got == 0)
+	if (w->fd != -1 && (w->out.len == 0 || send_some(w) == 0))
+		got = receive_some(w, c);
+	switch (got) {
+	case PROGRESS_NONE:
 		return NULL;
-	if (got == -1) {
+	case PROGRESS_AGAIN:
+		if (begin_again(w, c))
+			return NULL;
+		break;
+	case PROGRESS_BROKEN:
 		end_child(w);
 		call_fail(c, FAIL_IO_ERROR);
+		break;
+	case PROGRESS_DONE:
+		break;
 	}
 	TAILQ_REMOVE(&w->queue, c, next);
 	begin(w);

@@ -78,6 +78,74 @@ repeat(int n, size_t count, const char *p, size_t len)
 	free(all);
 }
 
+/* COUNT frames in one write; each # is the frame's number. */
+static void
+flood(int n, int count, const char *p, size_t len)
+{
+	char *all = malloc((size_t)count * (len * 8 + 4)), *at = all;
+	char *begun;
+	uint32_t head;
+	size_t i;
+	int k;
+
+	if (all == NULL)
+		exit(99);
+	for (k = 1; k <= count; k++) {
+		begun = at;
+		at += sizeof(head);
+		for (i = 0; i < len; i++) {
+			if (p[i] == '#')
+				at += sprintf(at, "%d", k);
+			else
+				*at++ = p[i];
+		}
+		head = htonl((uint32_t)(at - begun) - 4);
+		memcpy(begun, &head, sizeof(head));
+	}
+	put(n, all, (size_t)(at - all));
+	free(all);
+}
+
+/* A frame of PRE, COUNT times MID, POST, from the text PRE|MID|POST. */
+static void
+wrap(int n, size_t count, char *text)
+{
+	char *mid = strchr(text, '|'), *post, *all, *at;
+	size_t i, pre_len, mid_len, post_len;
+
+	post = mid == NULL ? NULL : strchr(mid + 1, '|');
+	if (post == NULL)
+		exit(99);
+	*mid++ = '\0';
+	*post++ = '\0';
+	pre_len = decode(text);
+	mid_len = decode(mid);
+	post_len = decode(post);
+	all = at = malloc(pre_len + count * mid_len + post_len + 1);
+	if (all == NULL)
+		exit(99);
+	memcpy(at, text, pre_len);
+	at += pre_len;
+	for (i = 0; i < count; i++, at += mid_len)
+		memcpy(at, mid, mid_len);
+	memcpy(at, post, post_len);
+	frame(n, all, pre_len + count * mid_len + post_len);
+	free(all);
+}
+
+/* A frame, one byte a write. */
+static void
+drip(int n, const char *p, size_t len)
+{
+	uint32_t head = htonl((uint32_t)len);
+	size_t i;
+
+	for (i = 0; i < sizeof(head); i++)
+		put(n, (char *)&head + i, 1);
+	for (i = 0; i < len; i++)
+		put(n, p + i, 1);
+}
+
 static void
 zeros(int n, size_t count)
 {
@@ -109,8 +177,21 @@ get(int n, void *p, size_t len, int ms)
 	return 1;
 }
 
+enum form { SHORT, WHOLE, LAST };
+
 static void
-receive(int n, int ms)
+show(int n, const char *text, size_t len, enum form form)
+{
+	if (form == WHOLE || len <= 4096)
+		printf("%d %s\n", n, text);
+	else if (form == LAST)
+		printf("%d %zu bytes %s\n", n, len, text + len - 200);
+	else
+		printf("%d %zu bytes %.200s\n", n, len, text);
+}
+
+static void
+receive(int n, int ms, enum form form)
 {
 	uint32_t head;
 	char *text;
@@ -126,11 +207,9 @@ receive(int n, int ms)
 	text = malloc(len + 1);
 	if (text == NULL || get(n, text, len, 20000) != 1) {
 		printf("%d broken frame of %zu\n", n, len);
-	} else if (len > 4096) {
-		printf("%d %zu bytes %.200s\n", n, len, text);
 	} else {
 		text[len] = '\0';
-		printf("%d %s\n", n, text);
+		show(n, text, len, form);
 	}
 	free(text);
 }
@@ -150,14 +229,46 @@ open_one(void)
 	conns[++opened] = fd;
 }
 
+/* Commands whose text begins with a number. */
+static int
+obey_counted(const char *word, int n, const char *arg)
+{
+	char *text;
+	long count = strtol(arg, &text, 10);
+	int ms = count > 0 ? (int)count : 20000;
+
+	if (*text == ' ')
+		text++;
+	if (strcmp(word, "rep") == 0)
+		repeat(n, (size_t)count, text, decode(text));
+	else if (strcmp(word, "flood") == 0)
+		flood(n, (int)count, text, decode(text));
+	else if (strcmp(word, "wrap") == 0)
+		wrap(n, (size_t)count, text);
+	else if (strcmp(word, "zeros") == 0)
+		zeros(n, (size_t)count);
+	else if (strcmp(word, "recv") == 0)
+		receive(n, ms, SHORT);
+	else if (strcmp(word, "full") == 0)
+		receive(n, ms, WHOLE);
+	else if (strcmp(word, "last") == 0)
+		receive(n, ms, LAST);
+	else
+		return 0;
+	return 1;
+}
+
 static void
 obey(char *line)
 {
 	char word[16], *text;
 	int n = 0, used = 0;
-	long count = 0;
 
 	line[strcspn(line, "\n")] = '\0';
+	if (strncmp(line, "say ", 4) == 0) {
+		puts(line + 4);
+		return;
+	}
 	if (sscanf(line, "%15s %d%n", word, &n, &used) < 1 || line[0] == '#')
 		return;
 	text = line + used + (line[used] == ' ');
@@ -167,16 +278,10 @@ obey(char *line)
 		open_one();
 	} else if (strcmp(word, "send") == 0) {
 		frame(n, text, decode(text));
-	} else if (strcmp(word, "rep") == 0) {
-		count = strtol(text, &text, 10);
-		repeat(n, (size_t)count, text + 1, decode(text + 1));
+	} else if (strcmp(word, "drip") == 0) {
+		drip(n, text, decode(text));
 	} else if (strcmp(word, "raw") == 0) {
 		put(n, text, decode(text));
-	} else if (strcmp(word, "zeros") == 0) {
-		zeros(n, (size_t)strtol(text, NULL, 10));
-	} else if (strcmp(word, "recv") == 0) {
-		count = strtol(text, NULL, 10);
-		receive(n, count > 0 ? (int)count : 10000);
 	} else if (strcmp(word, "shut") == 0) {
 		shutdown(conns[n], SHUT_WR);
 	} else if (strcmp(word, "close") == 0) {
@@ -185,7 +290,7 @@ obey(char *line)
 		usleep((useconds_t)n * 1000);
 	} else if (strcmp(word, "exit") == 0) {
 		exit(n);
-	} else {
+	} else if (!obey_counted(word, n, text)) {
 		printf("what is %s?\n", word);
 	}
 }

@@ -1,0 +1,364 @@
+#!/bin/sh
+# The manual against the code: every page is clean, and every option, key,
+# reason, word, kind, tool, argument and layer stands in the page that should
+# list it, and nothing else does. The words come out of the tables themselves,
+# through a small program that is linked with them.
+. t/lib.sh
+
+MAN=$PWD/man
+RUN1=$MAN/cyberos-skill-broker.1
+SKILL1=$MAN/cyberos-skill.1
+SKILL5=$MAN/cyberos-skill.5
+YAML5=$MAN/cyberos-broker.yaml.5
+LEDGER5=$MAN/cyberos-ledger.5
+BROKER7=$MAN/cyberos-broker.7
+
+# section FILE FROM [TO]: the lines between two section macros
+section() {
+	awk -v from="$2" -v to="${3:-.Sh}" '
+	    $0 == from { on = 1; next }
+	    on && index($0, to) == 1 { exit }
+	    on' "$1"
+}
+
+# items MACRO: first word of each list item with this macro, quotes taken off
+items() { sed -n "s/^\\.It $1 \\([^ ]*\\).*/\\1/p"; }
+
+# same NAME GOT WANTED: two lists of words, in any order
+same() {
+	t_got=$(printf '%s\n' "$2" | sort)
+	t_want=$(printf '%s\n' "$3" | sort)
+	t_n=$(printf '%s\n' "$3" | grep -c .)
+	if [ "$t_n" -gt 0 ] && [ "$t_got" = "$t_want" ]; then
+		ok 0 "$1 ($t_n)"
+	else
+		ok 1 "$1"
+		note "in the page:" "$t_got"
+		note "in the code:" "$t_want"
+	fi
+}
+
+# --- form ---
+
+for page in "$RUN1" "$SKILL1" "$SKILL5" "$YAML5" "$LEDGER5" "$BROKER7"; do
+	name="mandoc finds nothing in ${page##*/}"
+	if command -v mandoc >/dev/null; then
+		is "$(mandoc -T lint -W warning "$page" 2>&1)" '' "$name"
+	else
+		skip "$name" 'mandoc is not installed'
+	fi
+done
+
+# Each page refers to pages that are there.
+missing=
+# shellcheck disable=SC2013 # words without blanks
+for ref in $(sed -n 's/^\.Xr \(cyberos[^ ]*\) \([1-9]\).*/\1.\2/p' \
+    "$MAN"/* | sort -u); do
+	[ -f "$MAN/$ref" ] || missing="$missing $ref"
+done
+is "$missing" '' 'every reference to a page of ours leads to one'
+
+# --- options ---
+
+# table FILE MARK [AFTER]: the rows of the first table that begins with MARK,
+# behind AFTER if that is given; one a line, from their first string on.
+table() {
+	{
+		awk -v mark="$2" -v after="${3:-}" '
+		    after == "" || index($0, after) { seen = 1 }
+		    seen && index($0, mark) { on = 1 }
+		    on
+		    on && /};/ { exit }' "$1" | tr '\n\t' '  '
+		echo
+	} | sed 's/{/\
+/g' | sed -n 's/^ *"\([^"]*\)" *,/\1 /p'
+}
+names() { table "$@" | sed 's/ .*//'; }
+options() { names "$@" | sed 's/^/--/'; }
+
+# A page has each option as its own item: ".It Fl -store Ar dir".
+flags() { sed -n 's/^\.It Fl \(-[a-z-]*\).*/-\1/p; s/^\.It Fl \([a-z]\)$/-\1/p'; }
+
+run_code=$(options supervisor/run.c 'struct option long_options[]'; echo -v)
+same 'run: the options of the code are in the manual' \
+    "$(section "$RUN1" '.Ss run' '.Ss' | flags)" "$run_code"
+same 'run: the options of the code are in --help' \
+    "$("$CYBEROS" skill broker run --help |
+	sed -n 's/^  \(--[a-z-]*\), \(-[a-z]\).*/\1\
+\2/p; t
+	s/^  \(--[a-z-]*\).*/\1/p')" "$run_code"
+# A letter in the string of getopt_long, and no other.
+is "$(sed -n 's/.*getopt_long(argc, argv, "+\([a-z:]*\)".*/\1/p' \
+    supervisor/run.c)" v 'run: there is one short option'
+same 'status: its options are in the manual' \
+    "$(section "$RUN1" '.Ss status' '.Ss' | flags)" \
+    "$(options supervisor/inspect.c 'struct option options[]' inspect_status)"
+same 'tools: its options are in the manual' \
+    "$(section "$RUN1" '.Ss tools' '.Sh' | flags)" \
+    "$(options supervisor/inspect.c 'struct option options[]' tools_options)"
+same 'validate: its options are in the manual' \
+    "$(section "$SKILL1" '.Ss validate' '.Ss' | flags)" \
+    "$(options supervisor/author.c 'struct option options[]' \
+	validate_options)"
+same 'call: its options are in the manual' \
+    "$(section "$SKILL1" '.Ss call' '.Sh' | flags)" '--raw
+--help'
+like "$("$CYBEROS" skill call --help)" '^  --raw FIELD ' \
+    'call: --help knows --raw'
+
+# Every command that the program knows is in a synopsis.
+missing=
+"$CYBEROS" --help | sed -n 's/^  \(cyberos skill [a-z]*\( [a-z]*\)\{0,1\}\).*/\1/p' |
+    sed 's/ *$//' >"$T/commands"
+while read -r command; do
+	grep -qF ".Nm \"$command\"" "$RUN1" "$SKILL1" ||
+	    missing="$missing $command;"
+done <"$T/commands"
+[ "$(wc -l <"$T/commands")" -ge 5 ] || missing="$missing (no commands)"
+is "$missing" '' 'every command has its synopsis'
+
+# --- the tables of the code ---
+
+cat >"$T/tables.c" <<'EOT'
+#include <stdio.h>
+#include <string.h>
+
+#include "audit/row.h"
+#include "enforce/confine.h"
+#include "enforce/manifest.h"
+#include "enforce/policy.h"
+#include "enforce/verdict.h"
+#include "tools/registry.h"
+
+static void
+argument(const char *tool, const struct tool_arg *a)
+{
+	const char *const *w;
+
+	printf("arg %s %s\n", tool, a->name);
+	for (w = a->words; w != NULL && *w != NULL; w++)
+		printf("argword %s %s %s\n", tool, a->name, *w);
+	if (a->required)
+		printf("required %s %s\n", tool, a->name);
+}
+
+int
+main(void)
+{
+	const struct confine_step *step;
+	const struct tool *t;
+	struct policy_key key;
+	size_t i, j, n;
+
+	for (i = REASON_NONE + 1; i < REASON_COUNT; i++)
+		printf("reason %s\nclass %s\n",
+		    verdict_info((enum reason)i)->reason,
+		    verdict_info((enum reason)i)->class);
+	for (i = FAIL_NONE + 1; i < FAIL_COUNT; i++)
+		printf("failure %s\n", failure_word((enum failure)i));
+	for (i = 0; i < ROW_KINDS; i++)
+		printf("kind %s\n", row_kind_word((enum row_kind)i));
+	for (i = 0; i <= MANIFEST_BROKER_TOO_NEW; i++)
+		printf("code %s\n", manifest_code_word((enum manifest_code)i));
+	step = confine_steps(&n);
+	for (i = 0; i < n; i++) {
+		printf("layer %s\n", step[i].name);
+		if (step[i].place == CONFINE_NOT_BUILT)
+			printf("missing %s\n", step[i].name);
+		if (step[i].need == CONFINE_IF_ABLE)
+			printf("optional %s\n", step[i].name);
+	}
+	for (i = 0; policy_key(i, &key); i++)
+		printf("key %s\ntype %s : No %s\ndefault %s %s\n", key.name,
+		    key.name, key.type, key.name, key.value);
+	t = registry_tools(&n);
+	for (i = 0; i < n; i++) {
+		printf("tool %s\n%s %s\n", t[i].name,
+		    t[i].run == NULL ? "unbuilt" : "built", t[i].name);
+		for (j = 0; t[i].args[j].name != NULL; j++)
+			argument(t[i].name, &t[i].args[j]);
+	}
+	return 0;
+}
+EOT
+# shellcheck disable=SC2086 # file names without blanks
+${CC:-cc} -std=c11 -O0 -w -D_GNU_SOURCE -I. -isystem /usr/include/bsd \
+    -DLIBBSD_OVERLAY -DCYBEROS_VERSION='"0"' -DLIBEXECDIR='"/nowhere"' \
+    -o "$T/tables" "$T/tables.c" audit/*.c enforce/*.c tools/*.c \
+    -lcjson -lyaml -lcrypto -lbsd -lm -lpthread >"$T/cc.out" 2>&1
+rc=$?
+ok "$rc" 'the tables can be linked and printed'
+[ "$rc" -eq 0 ] || note "$(cat "$T/cc.out")"
+"$T/tables" >"$T/words"
+
+# words KIND: what the tables have of a kind, once each
+words() { sed -n "s/^$1 //p" "$T/words" | sort -u; }
+
+same 'broker(7): every reason of a refusal' \
+    "$(section "$BROKER7" '.Sh REFUSALS' | items Cm)" "$(words reason)"
+same 'broker(7): every class' \
+    "$(section "$BROKER7" '.Sh REFUSALS' | sed -n 's/^\.It Cm //p' |
+	awk '/ Pq / { sub(/.*Pq Cm /, ""); gsub(/ , /, "\n"); print; next }
+	    { print }' | sort -u)" "$(words class)"
+same 'broker(7): every word of a failure' \
+    "$(section "$BROKER7" '.Sh FAILURES' | items Cm)" "$(words failure)"
+same 'broker(7): every layer of the sandbox' \
+    "$(section "$BROKER7" '.Sh SANDBOX' | items Cm)" "$(words layer)"
+# marked WORD: the layers under which the page says so
+marked() {
+	section "$BROKER7" '.Sh SANDBOX' | awk -v word="$1" '
+	    /^\.It Cm / { name = $3 }
+	    $0 == word { print name }'
+}
+same 'broker(7): which layers are optional' "$(marked Optional.)" \
+    "$(words optional)"
+is "$(marked 'Not built.' | sort)" "$(words missing)" \
+    'broker(7): which layers are not built'
+same 'broker(7): every method' \
+    "$(section "$BROKER7" '.Ss Methods' '.S' | items Ic)" \
+    "$(names broker/dispatch.c '} methods[] ='
+	sed -n 's/.*strcmp(r->method, "\([a-z.]*\)").*/\1/p' broker/dispatch.c)"
+
+same 'ledger(5): every kind of row' \
+    "$(section "$LEDGER5" '.Ss Kinds in a segment' '.Ss' | items Cm
+	section "$LEDGER5" '.Ss Kinds of anchors' '.Ss' | items Cm)" \
+    "$(words kind)"
+# The fields stand in the table of row.c behind the kind.
+fields=$(awk '/^} kinds\[ROW_KINDS\] =/ { on = 1; next }
+    on && /^};/ { exit }
+    on' audit/row.c | tr '\n\t' '  ' | sed 's/\[ROW_/\
+&/g' | sed -n 's/^\[ROW_[A-Z_]* *\] = { *"\([a-z._]*\)", *{\(.*\)}.*/\1 \2/p' |
+    sed 's/[",?{}]/ /g')
+missing=
+printf '%s\n' "$fields" >"$T/fields"
+while read -r kind rest; do
+	text=$(awk -v kind="$kind" '
+	    /^\.It / || /^\.El/ { on = 0 }
+	    $1 == ".It" && $3 == kind { on = 1; next }
+	    on' "$LEDGER5")
+	for field in $rest; do
+		printf '%s\n' "$text" | grep -q "^\\.Cm $field\\b" ||
+		    missing="$missing $kind:$field"
+	done
+done <"$T/fields"
+[ "$(wc -l <"$T/fields")" -eq "$(words kind | wc -l)" ] ||
+    missing="$missing (not every kind was seen)"
+is "$missing" '' 'ledger(5): every field of every kind'
+
+same 'skill(5): every error code' \
+    "$(section "$SKILL5" '.Sh DIAGNOSTICS' | items Er)" "$(words code)"
+same 'skill(5): every key of the frontmatter' \
+    "$(section "$SKILL5" '.Ss Required keys' '.Ss Types' | items Cm)" \
+    "$(names enforce/manifest.c 'struct field fields[]')"
+same 'skill(5): which of them are required' \
+    "$(section "$SKILL5" '.Ss Required keys' '.Ss' | items Cm)" \
+    "$(table enforce/manifest.c 'struct field fields[]' |
+	sed -n 's/^\([^ ]*\) *".*/\1/p')"
+missing=
+for key in $(section "$SKILL5" '.Ss Optional keys' '.Ss' | items Cm); do
+	awk -v key="$key" '/^\.It / || /^\.El/ { on = 0 }
+	    $1 == ".It" && $3 == key { on = 1 }
+	    on' "$SKILL5" | grep -q '^Default:' || missing="$missing $key"
+done
+is "$missing" '' 'skill(5): every optional key has its default'
+
+same 'broker.yaml(5): every key' "$(items Cm <"$YAML5")" "$(words key)"
+same 'broker.yaml(5): every key with its type' \
+    "$(sed -n 's/^\.It Cm //p' "$YAML5")" "$(words type)"
+# A default that is "built in" is a path that settings.c knows, or none.
+missing=
+words default >"$T/defaults"
+while read -r key value; do
+	text=$(awk -v key="$key" '/^\.It / || /^\.El/ { on = 0 }
+	    $1 == ".It" && $3 == key { on = 1 }
+	    on' "$YAML5" | sed -n 's/^Default: //p')
+	case $key in
+	skills) value=$(sed -n 's/^#define DEFAULT_SKILLS "\(.*\)"/\1/p' \
+	    supervisor/settings.c) ;;
+	socket_dir) value=$(sed -n \
+	    's/^#define DEFAULT_SOCKET_DIR "\(.*\)"/\1/p' \
+	    supervisor/settings.c) ;;
+	store) value='see FILES in' text=$text. ;;
+	ca_file) value="the system's" ;;
+	*) [ "$value" != 'built in' ] || value=none ;;
+	esac
+	[ "$text" = "$value." ] || missing="$missing $key ($value)"
+done <"$T/defaults"
+is "$missing" '' 'broker.yaml(5): every default'
+
+same 'broker(7): a section for each tool that is there' \
+    "$(section "$BROKER7" '.Sh TOOLS' | sed -n 's/^\.Ss \([A-Z].*\)/\1/p' |
+	grep -v '^Not in this version$')" "$(words built)"
+same 'broker(7): the tools that are not there' \
+    "$(section "$BROKER7" '.Ss Not in this version' '.S' | items Ic)" \
+    "$(words unbuilt)"
+missing=
+for tool in $(words built); do
+	section "$BROKER7" ".Ss $tool" '.S' >"$T/tool"
+	got=$(items Va <"$T/tool" | sort | tr '\n' ' ')
+	want=$(words "arg $tool" | tr '\n' ' ')
+	[ "$got" = "$want" ] || missing="$missing $tool: $got, not $want;"
+	got=$(sed -n 's/^\.It Va \([^ ]*\) .*required$/\1/p' "$T/tool" |
+	    sort | tr '\n' ' ')
+	want=$(words "required $tool" | tr '\n' ' ')
+	[ "$got" = "$want" ] ||
+	    missing="$missing $tool requires: $got, not $want;"
+	words "argword $tool" >"$T/argwords"
+	while read -r arg word; do
+		grep -q "^\\.It Va $arg .*\\b$word\\b" "$T/tool" ||
+		    missing="$missing $tool $arg: $word;"
+	done <"$T/argwords"
+done
+is "$missing" '' 'broker(7): every argument of every tool that is there'
+missing=
+for tool in $(words unbuilt); do
+	got=$(awk -v tool="$tool" '/^\.It / || /^\.El/ { on = 0 }
+	    on && $1 == ".Va" { print $2 }
+	    $1 == ".It" && $3 == tool { on = 1 }' "$BROKER7" | sort |
+	    tr '\n' ' ')
+	want=$(words "arg $tool" | tr '\n' ' ')
+	[ "$got" = "$want" ] || missing="$missing $tool: $got, not $want;"
+done
+is "$missing" '' 'broker(7): every argument of the others'
+
+# --- what the pages say that can be tried ---
+
+# Every complete SKILL.md in skill(5) is valid.
+awk '/^---$/ && !on { on = 1; n++; fences = 0 }
+    /^\.Ed/ { on = 0 }
+    on { print > (dir "/example." n) }' dir="$T" "$SKILL5"
+for example in "$T"/example.*; do
+	mkdir -p "$T/valid"
+	cp "$example" "$T/valid/SKILL.md"
+	"$CYBEROS" skill validate --json "$T/valid" >"$T/out"
+	is "$?" 0 "skill(5): the example ${example##*.} is valid"
+done
+
+# The example of broker.yaml(5) is accepted, and bounds what it says.
+awk '/^ceiling:$/ { on = 1 } /^\.Ed/ { on = 0 } on' "$YAML5" >"$T/c.yaml"
+"$CYBEROS" skill broker status --store "$STORE" --config "$T/c.yaml" \
+    >"$T/out" 2>&1
+is "$?" 0 'broker.yaml(5): the example is accepted'
+in_skill 'cyberos skill call Read path=/etc/hostname' \
+    'allowed_tools: [Read]' 'x-allowed-files: [/etc/hostname]'
+is "$RC" 0 'broker.yaml(5): without it a file is read'
+printf '#!/bin/sh\ncyberos skill call Read path=/etc/hostname\n' |
+    skill probe 'allowed_tools: [Read]' 'x-allowed-files: [/etc/hostname]'
+broker_run --config "$T/c.yaml" probe
+is "$RC" 5 'broker.yaml(5): with it the same file is refused'
+refused ceiling Read
+
+# The loop of ledger(5) finds nothing in a segment, and what was changed in it.
+segment >"$T/segment.jsonl"
+awk '/^prev=$/ { on = 1 } /^\.Ed/ { on = 0 } on' "$LEDGER5" |
+    sed 's/\\e/\\/g' >"$T/verify.sh"
+like "$(cat "$T/verify.sh")" '^done <segment.jsonl$' 'ledger(5): has its loop'
+is "$(cd "$T" && sh verify.sh)" '' 'ledger(5): its loop finds a segment intact'
+sed -i '2s/"Read"/"Reap"/' "$T/segment.jsonl"
+like "$(cd "$T" && sh verify.sh)" '^changed: .*"seq":2,' \
+    'ledger(5): its loop finds a row that was changed'
+segment | sed 2d >"$T/segment.jsonl"
+like "$(cd "$T" && sh verify.sh)" '^gap: .*"seq":3,' \
+    'ledger(5): its loop finds a row that was taken out'
+
+done_testing

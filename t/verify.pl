@@ -1,0 +1,57 @@
+#!/usr/bin/perl
+# The ledger of a store checked from LEDGER.md alone, with nothing of ours: host
+# chain, days, segments, pairs and counts. Usage: verify.pl STORE; exit 0 or 6.
+use strict;
+use warnings;
+use Digest::SHA qw(sha256_hex);
+use JSON::PP;
+my ($store, $bad, $rows) = ($ARGV[0], 0, 0);
+my ($hseq, $head, $day, %seg, %known) = (0, '0' x 64, undef);
+sub bad { print "@_\n"; $bad++ }
+sub slurp { open my $f, '<', $_[0] or return undef; local $/; scalar readline $f }
+sub row { # one line: decoded, hash and form checked; undef when it does not hold
+	my $r = eval { decode_json($_[0]) } or return undef;
+	return undef unless $_[0] =~ /^(\{"v":1,"(?:inv|host)":.*,"prev":"([0-9a-f]{64})"),"hash":"([0-9a-f]{64})"\}$/s;
+	sha256_hex($1) eq $3 && $r->{prev} eq $2 ? $r : undef }
+sub part { # one file of a segment
+	my ($s, $file, $torn, $l) = (@_[0, 1], '', 0);
+	$known{$file}++ and return bad "$file: opened twice";
+	my $text = slurp($file) // return bad "$file: is missing";
+	$torn = $1 if $text =~ s/([^\n]+)\z//;
+	for (split /\n/, $text) { $l++;
+		my $r = row($_) or return bad "$file:$l: hash"; my $p = $r->{payload};
+		bad "$file:$l: invocation" if $r->{inv} ne $s->{inv} || ($p->{invocation_id} // '') ne $s->{inv};
+		bad "$file:$l: seq" if $r->{seq} != ++$s->{rows}; bad "$file:$l: prev" if $r->{prev} ne $s->{head};
+		bad "$file:$l: after the end" if $s->{ended};
+		$s->{head} = $r->{hash}; $s->{bytes} += 1 + length; next if $r->{by} eq 'skill';
+		bad "$file:$l: kind" if ($r->{kind} eq 'skill.invoked_started') != ($l == 1 && $r->{seq} == 1) && ($p->{outcome} // '') ne 'refused';
+		if ($r->{kind} eq 'skill.tool_call_started') { $s->{calls}++; $s->{open}{$p->{call}}++ and bad "$file:$l: started twice" }
+		elsif ($r->{kind} eq 'skill.tool_call_completed') { delete $s->{open}{$p->{call}} or bad "$file:$l: completed without started";
+			$s->{errors} += $p->{outcome} eq 'error'; $s->{timeouts} += $p->{outcome} eq 'timeout' }
+		elsif ($r->{kind} eq 'skill.tool_denied') { my $n = $p->{count} // 1; $s->{denied} += $n; $s->{calls} += $n unless $p->{call} }
+		elsif ($r->{kind} eq 'skill.invoked_completed') { $s->{ended} = 1;
+			bad "$file:$l: counts" if $p->{calls} != $s->{calls} || $p->{denied} != $s->{denied} } }
+	($s->{torn_bytes}, $s->{torn_sha256}) = (length $torn, sha256_hex($torn)) if length $torn; $rows += $l }
+my $host = decode_json(slurp("$store/audit/host.json"))->{host};
+for my $file (sort glob("$store/audit/*-*-*/host.jsonl")) {
+	my ($dir, $gap, $first, $l) = ($file =~ m{(.*)/}, '', 1, 0);
+	for (split /(?<=\n)/, slurp($file)) { $l++;
+		my $r = /\n\z/ ? row(substr $_, 0, -1) : undef; if (!$r) { $gap .= $_; next }
+		my ($p, $k) = ($r->{payload}, $r->{kind});
+		if ($k eq 'audit.recovered') { chop $gap; bad "$file:$l: torn" if $p->{torn_bytes} != length $gap || $p->{torn_sha256} ne sha256_hex($gap) || $gap =~ /"hash":"[0-9a-f]{64}"\}$/m; $gap = '' }
+		bad "$file:$l: rows that do not hold before it" if length $gap && $k ne 'audit.day_opened';
+		bad "$file:$l: host" if $r->{host} ne $host; bad "$file:$l: hseq" if $r->{hseq} != ++$hseq;
+		bad "$file:$l: prev" if $r->{prev} ne $head; bad "$file:$l: day" if $first != ($k eq 'audit.day_opened');
+		bad "$file:$l: link" if $first && (($p->{prev_day} // '') ne ($day // '') || ($p->{prev_head} // $head) ne $head);
+		($head, $first) = ($r->{hash}, 0); $rows++; my $inv = $p->{invocation_id} // next; my $s = $seg{$inv};
+		if ($k eq 'audit.segment_opened') { $s and bad "$file:$l: opened twice";
+			part($seg{$inv} = { inv => $inv, head => $r->{hash}, parts => 1, map { $_ => 0 } qw(rows bytes calls denied errors timeouts torn_bytes) }, "$dir/$p->{file}") }
+		elsif (!$s || $s->{closed}) { bad "$file:$l: not open" }
+		elsif ($k eq 'audit.segment_part') { bad "$file:$l: part" if $p->{seq} != $s->{rows} + 1 || $p->{head} ne $s->{head} || $p->{part} != ++$s->{parts}; part($s, "$dir/$p->{file}") }
+		elsif ($k eq 'audit.segment_closed') { $s->{closed} = 1; $s->{open_calls} = keys %{ $s->{open} // {} };
+			($p->{$_} // '') eq ($s->{$_} // '') or bad "$file:$l: $_ is $p->{$_} and not $s->{$_}" for qw(parts rows bytes calls denied errors timeouts open_calls head torn_bytes torn_sha256);
+			bad "$file:$l: $inv: no end" unless $s->{ended} } }
+	bad "$file: torn" if length $gap; ($day) = $dir =~ m{([^/]+)$} }
+$_->{closed} or -e "$store/run/$_->{inv}.lock" or bad "$_->{inv}: never closed" for values %seg;
+$known{$_} or bad "$_: no anchor" for glob("$store/audit/*/seg/*/*");
+print "$rows rows, ", scalar keys %seg, " segments\n" unless $bad; exit($bad ? 6 : 0);
