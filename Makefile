@@ -38,7 +38,7 @@ SANITIZE =
 CFLAGS_ALL = $(DEFS) $(OPT) $(WARN) $(if $(SANITIZE),,$(HARDEN)) $(SANITIZE) \
 	$(CFLAGS)
 LDFLAGS_ALL = $(if $(SANITIZE),,$(HARDEN_LD)) $(SANITIZE) $(LDFLAGS)
-LIBS = -lcjson -lyaml -lcrypto -lbsd -lm -lpthread
+LIBS = -lseccomp -lcjson -lyaml -lcrypto -lbsd -lm -lpthread
 
 FOLDERS = audit enforce tools broker supervisor
 SRC = $(sort $(foreach f,$(FOLDERS),$(wildcard $(f)/*.c)))

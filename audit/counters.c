@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,9 +18,14 @@ struct counters *
 counters_map(int fd)
 {
 	void *p;
+	int error;
 
-	if (ftruncate(fd, COUNTERS_SIZE) == -1)
+	/* A page without a block behind it would be SIGBUS on a full disk. */
+	error = posix_fallocate(fd, 0, COUNTERS_SIZE);
+	if (error != 0) {
+		errno = error;
 		return NULL;
+	}
 	p = mmap(NULL, COUNTERS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return p == MAP_FAILED ? NULL : p;
 }

@@ -58,6 +58,22 @@ digest_new(const void *key, size_t keylen)
 	return d;
 }
 
+struct digest *
+digest_copy(const struct digest *from)
+{
+	struct digest *d = digest_new(NULL, 0);
+
+	if (d == NULL || from->mac == NULL)
+		return d;
+	d->mac = EVP_MAC_CTX_dup(from->mac);
+	if (d->mac == NULL) {
+		digest_free(d);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return d;
+}
+
 void
 digest_free(struct digest *d)
 {

@@ -16,6 +16,8 @@ struct digest;
 
 /* key NULL: plain SHA-256. NULL with errno ENOMEM or EIO (no provider). */
 struct digest	*digest_new(const void *key, size_t keylen);
+/* Another one of the same kind, with the same key. NULL with ENOMEM. */
+struct digest	*digest_copy(const struct digest *);
 void		 digest_free(struct digest *);
 
 /* A message in pieces; digest_end leaves its text: hex, or "hmac-sha256:hex". */

@@ -64,6 +64,21 @@ check_owner(int fd)
 	return 0;
 }
 
+static int
+open_part(int root, const char *name, bool make)
+{
+	int fd = open_dir(root, name, make);
+
+	if (fd != -1 && check_owner(fd) == -1) {
+		close(fd);
+		errno = EPERM;
+		return -1;
+	}
+	if (fd == -1 && (errno == ELOOP || errno == ENOTDIR))
+		errno = EPERM; /* a link, or no directory */
+	return fd;
+}
+
 /*
  * The path without what would make the kernel follow a link at its end: a
  * slash, or a slash and a dot.
@@ -182,13 +197,8 @@ open_store(struct store *s, const char *path, bool make)
 	if (plain_path(name, path) == -1 ||
 	    (make && make_parents(name) == -1))
 		return -1;
-	s->root_fd = open_dir(AT_FDCWD, name, make);
-	if (s->root_fd == -1) {
-		if (errno == ELOOP || errno == ENOTDIR)
-			errno = EPERM; /* a link, or no directory */
-		goto fail;
-	}
-	if (check_owner(s->root_fd) == -1)
+	s->root_fd = open_part(AT_FDCWD, name, make);
+	if (s->root_fd == -1)
 		goto fail;
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", s->root_fd);
 	n = readlink(proc, name, sizeof(name) - 1);
@@ -196,10 +206,9 @@ open_store(struct store *s, const char *path, bool make)
 		goto fail;
 	name[n] = '\0';
 	s->path = strdup(name);
-	s->audit_fd = open_dir(s->root_fd, "audit", make);
-	s->run_fd = open_dir(s->root_fd, "run", make);
-	if (s->path == NULL || s->audit_fd == -1 || s->run_fd == -1 ||
-	    check_owner(s->audit_fd) == -1 || check_owner(s->run_fd) == -1 ||
+	if (s->path == NULL ||
+	    (s->audit_fd = open_part(s->root_fd, "audit", make)) == -1 ||
+	    (s->run_fd = open_part(s->root_fd, "run", make)) == -1 ||
 	    read_host(s, make) == -1)
 		goto fail;
 	return 0;

@@ -61,6 +61,7 @@ struct conn {
 	int fd;
 	bool judged;
 	bool ended;  /* nothing more will be read */
+	bool deaf;   /* nothing more will be written */
 	bool broken; /* an answer could not be made: to be closed */
 	bool parked; /* its next message waits for the end of a batch */
 	unsigned in_flight;
@@ -750,12 +751,18 @@ conn_read(struct server *s, struct conn *c)
 		c->ended = true;
 }
 
-/* Write what is there, and see whether that was all of this connection. */
+/*
+ * Write what is there, and see whether that was all of this connection. What
+ * a peer sent before it went away is handled like anything else, only that
+ * nobody hears the answers.
+ */
 static void
 conn_settle(struct server *s, struct conn *c)
 {
-	if (!c->broken && c->unsent > 0 && !conn_write(s, c))
-		c->broken = true;
+	if (!c->broken && !c->deaf && c->unsent > 0)
+		c->deaf = !conn_write(s, c);
+	if (c->deaf)
+		out_clear(s, c);
 	if (c->broken || (c->ended && c->in_flight == 0 && c->unsent == 0 &&
 			     !conn_has_work(c)))
 		conn_free(s, c);

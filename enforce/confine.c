@@ -517,7 +517,9 @@ limit(int resource, rlim_t value)
 	return setrlimit((__rlimit_resource_t)resource, &r);
 }
 
-/* Processes last: it counts our init, which shares the uid, and, where there
+/* A file a little larger than all of /tmp, so that a program which fills it is
+ * told so by an error and not by a signal.
+ * Processes last: it counts our init, which shares the uid, and, where there
  * is neither a user namespace nor a uid of its own, what else runs under it.
  * No priority above others: a skill could keep the broker's clock from
  * running. */
@@ -526,7 +528,7 @@ step_limits(const struct confine_plan *p)
 {
 	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_NOFILE, 256) == -1 ||
 	    limit(RLIMIT_CPU, p->cpu_seconds) == -1 ||
-	    limit(RLIMIT_FSIZE, (rlim_t)p->tmp_mb << 20) == -1 ||
+	    limit(RLIMIT_FSIZE, ((rlim_t)p->tmp_mb + 1) << 20) == -1 ||
 	    limit(RLIMIT_AS, (rlim_t)p->memory_mb << 20) == -1 ||
 	    limit(RLIMIT_RTPRIO, 0) == -1 || limit(RLIMIT_NICE, 0) == -1 ||
 	    limit(RLIMIT_MSGQUEUE, 0) == -1)

@@ -1017,7 +1017,8 @@ supervise_one(struct run *r)
 }
 
 /* Last of all, so that a reader that never reads holds up nothing but itself;
- * a signal ends us here as it ends any program. */
+ * a signal ends us here as it ends any program, but for the one that a reader
+ * who went has left pending. */
 static void
 finish_output(struct run *r)
 {
@@ -1025,6 +1026,7 @@ finish_output(struct run *r)
 
 	if (r->pid <= 0)
 		return;
+	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	relay_drain(&r->relay);

@@ -12,7 +12,7 @@ tidy() {
 	rm -rf "$demo"
 }
 trap tidy EXIT
-trap 'exit 130' INT TERM
+trap 'exit 130' INT TERM HUP PIPE
 
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
 	bold=$(printf '\033[1m') good=$(printf '\033[32m')

@@ -9,18 +9,20 @@ my ($store, $bad, $rows) = ($ARGV[0], 0, 0);
 my ($hseq, $head, $day, %seg, %known) = (0, '0' x 64, undef);
 sub bad { print "@_\n"; $bad++ }
 sub slurp { open my $f, '<', $_[0] or return undef; local $/; scalar readline $f }
-sub row { # one line: decoded, hash and form checked; undef when it does not hold
-	my $r = eval { decode_json($_[0]) } or return undef;
-	return undef unless $_[0] =~ /^(\{"v":1,"(?:inv|host)":.*,"prev":"([0-9a-f]{64})"),"hash":"([0-9a-f]{64})"\}$/s;
-	sha256_hex($1) eq $3 && $r->{prev} eq $2 ? $r : undef }
+sub row { # one line: its form and hash checked; undef when it does not hold
+	my %r; (@r{qw(text type owner seq by kind json prev hash)}) = $_[0] =~ /^(\{"v":1,"(inv|host)":"([0-9a-f-]{36})","h?seq":(\d+),"ts":"[0-9TZ:.-]{27}","mono_ns":\d+,"by":"(\w+)","kind":"([a-z0-9_.]+)","payload":(\{.*\}),"prev":"([0-9a-f]{64})"),"hash":"([0-9a-f]{64})"\}$/s or return undef;
+	sha256_hex($r{text}) eq $r{hash} or return undef;
+	# A quote inside a text is escaped, so these find members and nothing else.
+	$r{p} = $r{type} eq 'host' || $r{kind} =~ /^skill.invoked/ ? decode_json($r{json}) : { $r{json} =~ /[,{]"(invocation_id|call|count|outcome)":"?([0-9a-z-]+)/g };
+	\%r }
 sub part { # one file of a segment
 	my ($s, $file, $torn, $l) = (@_[0, 1], '', 0);
 	$known{$file}++ and return bad "$file: opened twice";
 	my $text = slurp($file) // return bad "$file: is missing";
-	$torn = $1 if $text =~ s/([^\n]+)\z//;
+	$torn = substr $text, rindex($text, "\n") + 1, length $text, '';
 	for (split /\n/, $text) { $l++;
-		my $r = row($_) or return bad "$file:$l: hash"; my $p = $r->{payload};
-		bad "$file:$l: invocation" if $r->{inv} ne $s->{inv} || ($p->{invocation_id} // '') ne $s->{inv};
+		my $r = row($_) or return bad "$file:$l: hash"; my $p = $r->{p};
+		bad "$file:$l: invocation" if $r->{owner} ne $s->{inv} || $r->{type} ne 'inv' || ($p->{invocation_id} // '') ne $s->{inv};
 		bad "$file:$l: seq" if $r->{seq} != ++$s->{rows}; bad "$file:$l: prev" if $r->{prev} ne $s->{head};
 		bad "$file:$l: after the end" if $s->{ended};
 		$s->{head} = $r->{hash}; $s->{bytes} += 1 + length; next if $r->{by} eq 'skill';
@@ -37,10 +39,10 @@ for my $file (sort glob("$store/audit/*-*-*/host.jsonl")) {
 	my ($dir, $gap, $first, $l) = ($file =~ m{(.*)/}, '', 1, 0);
 	for (split /(?<=\n)/, slurp($file)) { $l++;
 		my $r = /\n\z/ ? row(substr $_, 0, -1) : undef; if (!$r) { $gap .= $_; next }
-		my ($p, $k) = ($r->{payload}, $r->{kind});
+		my ($p, $k) = ($r->{p}, $r->{kind});
 		if ($k eq 'audit.recovered') { chop $gap; bad "$file:$l: torn" if $p->{torn_bytes} != length $gap || $p->{torn_sha256} ne sha256_hex($gap) || $gap =~ /"hash":"[0-9a-f]{64}"\}$/m; $gap = '' }
 		bad "$file:$l: rows that do not hold before it" if length $gap && $k ne 'audit.day_opened';
-		bad "$file:$l: host" if $r->{host} ne $host; bad "$file:$l: hseq" if $r->{hseq} != ++$hseq;
+		bad "$file:$l: host" if $r->{owner} ne $host || $r->{type} ne 'host'; bad "$file:$l: hseq" if $r->{seq} != ++$hseq;
 		bad "$file:$l: prev" if $r->{prev} ne $head; bad "$file:$l: day" if $first != ($k eq 'audit.day_opened');
 		bad "$file:$l: link" if $first && (($p->{prev_day} // '') ne ($day // '') || ($p->{prev_head} // $head) ne $head);
 		($head, $first) = ($r->{hash}, 0); $rows++; my $inv = $p->{invocation_id} // next; my $s = $seg{$inv};
@@ -53,5 +55,6 @@ for my $file (sort glob("$store/audit/*-*-*/host.jsonl")) {
 			bad "$file:$l: $inv: no end" unless $s->{ended} } }
 	bad "$file: torn" if length $gap; ($day) = $dir =~ m{([^/]+)$} }
 $_->{closed} or -e "$store/run/$_->{inv}.lock" or bad "$_->{inv}: never closed" for values %seg;
-$known{$_} or bad "$_: no anchor" for glob("$store/audit/*/seg/*/*");
+$known{$_} or -z or bad "$_: no anchor" for glob("$store/audit/*/seg/*/*"); # empty: a start that failed
+if (my @parts = sort keys %known) { open my $jq, '|-', 'jq empty' or die; print $jq map { (slurp($_) // '') =~ /(.*\n)/s ? $1 : '' } @parts; close $jq or bad 'a row is no JSON' }
 print "$rows rows, ", scalar keys %seg, " segments\n" unless $bad; exit($bad ? 6 : 0);

@@ -1,0 +1,854 @@
+/*
+ * System call filters, against a skill that runs any code it likes (and, one
+ * line further back, against whoever has taken over a process of ours). What
+ * a role may ask of the kernel is what these tables name; a call, a number or
+ * an argument that they do not name is refused, by an errno where an honest
+ * program may stumble over it, by a notification where only an attack goes.
+ * Arguments are compared in the 32 bits that the kernel uses, so nothing
+ * hides in the upper half of a register, and calls of another architecture
+ * end the process.
+ */
+
+#include "enforce/seccomp.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <asm/ioctls.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Headers may be older than the kernel, and the other way round. */
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+#ifndef PR_SET_VMA
+#define PR_SET_VMA 0x53564d41
+#endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+enum {
+	SKILL = 1 << SECCOMP_SKILL,
+	BROKER = 1 << SECCOMP_BROKER,
+	WORKER = 1 << SECCOMP_WORKER,
+	/* The worker is the broker's fork: what it may do, both filters let
+	 * through. */
+	OURS = BROKER | WORKER,
+	ALL = SKILL | OURS
+};
+
+/* An answer is one of these, or an errno; 0 is "done", with nothing done. */
+enum {
+	ALLOW = -1,
+	NOTIFY = -2,  /* an attack: EPERM, and somebody is told */
+	CONNECT = -3, /* ALLOW or NOTIFY, as the caller wants */
+	NOTHING = 0
+};
+
+struct group {
+	unsigned roles;
+	int answer;
+	const char *name;
+	const char *calls; /* apart by blanks */
+};
+
+/* Calls whose arguments do not matter; each once for a role. */
+static const struct group groups[] = {
+	{ ALL, ALLOW, "read and write",
+	    "read write readv writev pread64 pwrite64 lseek close "
+	    "close_range" },
+	{ SKILL, ALLOW, "read and write in more ways",
+	    "preadv pwritev preadv2 pwritev2 sendfile splice tee vmsplice "
+	    "copy_file_range" },
+	{ ALL, ALLOW, "look",
+	    "stat fstat lstat newfstatat statx access faccessat faccessat2 "
+	    "readlink readlinkat getdents64 statfs fstatfs" },
+	{ SKILL, ALLOW, "look and go around",
+	    "getdents getcwd chdir fchdir umask" },
+	{ OURS, ALLOW, "open beneath a directory", "openat2" },
+	{ ALL, ALLOW, "change files by descriptor",
+	    "mkdirat unlinkat renameat renameat2 linkat fchown ftruncate "
+	    "fsync fdatasync getxattr fgetxattr listxattr flistxattr "
+	    "fsetxattr fremovexattr" },
+	{ SKILL, ALLOW, "change files",
+	    "mkdir rmdir unlink rename link symlink symlinkat chown lchown "
+	    "fchownat utime utimes utimensat futimesat truncate fallocate "
+	    "fadvise64 readahead sync_file_range flock setxattr lsetxattr "
+	    "lgetxattr llistxattr removexattr lremovexattr" },
+	/* What a skill can write is in memory; the host's disks are not its. */
+	{ SKILL, NOTHING, "sync the host", "sync syncfs" },
+	{ ALL, ALLOW, "memory", "brk munmap mremap madvise" },
+	{ SKILL, ALLOW, "memory in more ways",
+	    "mmap mprotect msync mincore mlock mlock2 munlock mlockall "
+	    "munlockall membarrier pkey_alloc pkey_free pkey_mprotect "
+	    "get_mempolicy" },
+	{ ALL, ALLOW, "wait for descriptors", "poll ppoll" },
+	{ SKILL | BROKER, ALLOW, "descriptors, timers and events",
+	    "dup dup2 dup3 pipe2 eventfd2 timerfd_create timerfd_settime" },
+	{ SKILL, ALLOW, "descriptors and events in more ways",
+	    "pipe select pselect6 epoll_create epoll_create1 epoll_ctl "
+	    "epoll_wait epoll_pwait epoll_pwait2 eventfd signalfd signalfd4 "
+	    "timerfd_gettime inotify_init inotify_init1 inotify_add_watch "
+	    "inotify_rm_watch" },
+	{ ALL, ALLOW, "signal handling",
+	    "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack "
+	    "restart_syscall" },
+	{ SKILL | BROKER, ALLOW, "signals", "kill tgkill pidfd_send_signal" },
+	{ SKILL, ALLOW, "signals in more ways",
+	    "rt_sigpending rt_sigsuspend rt_sigtimedwait rt_sigqueueinfo "
+	    "rt_tgsigqueueinfo tkill pause pidfd_open" },
+	{ ALL, ALLOW, "time",
+	    "clock_gettime clock_getres gettimeofday time nanosleep "
+	    "clock_nanosleep" },
+	{ SKILL, ALLOW, "timers",
+	    "alarm getitimer setitimer timer_create timer_settime "
+	    "timer_gettime timer_getoverrun timer_delete times" },
+	{ ALL, ALLOW, "this process and its threads",
+	    "exit exit_group futex set_robust_list rseq sched_yield "
+	    "sched_getaffinity getpid gettid getppid getuid geteuid getgid "
+	    "getegid getrandom sysinfo uname" },
+	{ SKILL | BROKER, ALLOW, "children", "wait4 waitid" },
+	{ SKILL, ALLOW, "processes",
+	    "fork vfork execve execveat set_tid_address get_robust_list "
+	    "futex_waitv arch_prctl sched_getparam sched_getscheduler "
+	    "sched_getattr sched_get_priority_max sched_get_priority_min "
+	    "sched_rr_get_interval ioprio_get getpriority getrlimit setrlimit "
+	    "getrusage getcpu cachestat" },
+	/* Without a capability and with one id they change nothing. */
+	{ SKILL, ALLOW, "identity",
+	    "getpgid getpgrp setpgid getsid setsid getresuid getresgid "
+	    "getgroups setuid setgid setreuid setregid setresuid setresgid "
+	    "setfsuid setfsgid capget" },
+	{ SKILL | BROKER, ALLOW, "give up more rights",
+	    "landlock_create_ruleset landlock_add_rule "
+	    "landlock_restrict_self" },
+	/* The worker's filter is compiled in a file that has no name. */
+	{ BROKER, ALLOW, "files in memory", "memfd_create" },
+	{ ALL, ALLOW, "speak on a socket",
+	    "sendto recvfrom sendmsg recvmsg" },
+	{ SKILL | BROKER, ALLOW, "accept", "accept accept4 getsockopt" },
+	{ SKILL, CONNECT, "connect", "connect" },
+	{ SKILL, ALLOW, "sockets",
+	    "bind listen getsockname getpeername setsockopt sendmmsg recvmmsg "
+	    "shutdown" },
+
+	/* glibc makes threads in the older way, which can be looked into. */
+	{ BROKER, ENOSYS, "clone with arguments in memory", "clone3" },
+
+	{ SKILL, EPERM, "System V IPC",
+	    "shmget shmat shmctl shmdt semget semop semtimedop semctl msgget "
+	    "msgsnd msgrcv msgctl" },
+	{ SKILL, EPERM, "message queues",
+	    "mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify "
+	    "mq_getsetattr" },
+	{ SKILL, EPERM, "priorities",
+	    "sched_setscheduler sched_setparam sched_setattr ioprio_set" },
+	{ SKILL, EPERM, "placement of memory",
+	    "mbind set_mempolicy set_mempolicy_home_node migrate_pages "
+	    "move_pages process_madvise process_mrelease" },
+	{ SKILL, EPERM, "what programs try and do without",
+	    "name_to_handle_at syslog adjtimex clock_adjtime setgroups "
+	    "capset" },
+
+	{ SKILL, NOTIFY, "namespaces", "unshare setns" },
+	{ SKILL, NOTIFY, "mounts and roots",
+	    "mount umount2 pivot_root chroot move_mount fsopen fsconfig "
+	    "fsmount fspick open_tree mount_setattr" },
+	{ SKILL, NOTIFY, "other processes",
+	    "ptrace process_vm_readv process_vm_writev pidfd_getfd kcmp" },
+	{ SKILL, NOTIFY, "programs for the kernel",
+	    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter "
+	    "io_uring_register" },
+	{ SKILL, NOTIFY, "keyrings", "add_key request_key keyctl" },
+	{ SKILL, NOTIFY, "the kernel itself",
+	    "init_module finit_module delete_module kexec_load "
+	    "kexec_file_load reboot swapon swapoff iopl ioperm" },
+	{ SKILL, NOTIFY, "the host's settings",
+	    "clock_settime settimeofday sethostname setdomainname quotactl "
+	    "quotactl_fd acct vhangup" },
+	{ SKILL, NOTIFY, "files without a path",
+	    "open_by_handle_at fanotify_init fanotify_mark memfd_create "
+	    "memfd_secret" },
+};
+
+/* A look at an argument; OTHERS are the values that no rule of it names. */
+struct test {
+	unsigned arg;
+	uint32_t mask; /* 0: no test */
+	uint32_t value;
+	bool others;
+};
+
+#define IS(arg, mask, value) { (arg), (mask), (uint32_t)(value), false }
+#define OTHERS(arg, mask) { (arg), (mask), 0, true }
+#define NONE { 0, 0, 0, false }
+
+#define WORD 0xffffffffU
+#define SET_ID ((uint32_t)(S_ISUID | S_ISGID))
+/* The kinds of namespaces that fit into the flags of clone. */
+#define ISOLATE 0x7e020000U
+#define CREATES ((uint32_t)(O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
+#define NODE ((uint32_t)S_IFMT | SET_ID)
+#define SOCK_KIND 0xfU /* the rest are flags */
+#define EXECUTABLE ((uint32_t)PROT_EXEC)
+/* What newer C libraries ask instead of TCGETS and its like. */
+#define TERMIOS2_GET 0x802c542aU
+#define TERMIOS2_SET(n) (0x402c542bU + (n))
+
+struct rule {
+	unsigned roles;
+	const char *call;
+	int answer;
+	struct test first, second;
+};
+
+#define TERMINAL(request) { SKILL, "ioctl", ALLOW, IS(1, WORD, request), NONE }
+#define OPTION(option) { SKILL, "prctl", ALLOW, IS(0, WORD, option), NONE }
+
+/*
+ * Calls whose arguments matter. All rules of a call and role look at the same
+ * argument first, under the same mask; what they leave gets the default.
+ */
+static const struct rule rules[] = {
+	{ SKILL | BROKER, "clone", ALLOW, IS(0, ISOLATE | CLONE_PTRACE, 0),
+	    NONE },
+	{ SKILL, "clone", NOTIFY, OTHERS(0, ISOLATE | CLONE_PTRACE), NONE },
+
+	{ SKILL, "socket", ALLOW, IS(0, WORD, AF_UNIX),
+	    IS(1, SOCK_KIND, SOCK_STREAM) },
+	{ SKILL, "socket", NOTIFY, IS(0, WORD, AF_UNIX),
+	    OTHERS(1, SOCK_KIND) },
+	{ SKILL, "socket", EPERM, IS(0, WORD, AF_NETLINK), NONE },
+	/* How curl finds out whether there is IPv6. */
+	{ SKILL, "socket", EPERM, IS(0, WORD, AF_INET6),
+	    IS(1, WORD, SOCK_DGRAM) },
+	{ SKILL, "socket", NOTIFY, IS(0, WORD, AF_INET6), OTHERS(1, WORD) },
+	{ SKILL, "socket", NOTIFY, OTHERS(0, WORD), NONE },
+
+	/* One end of a datagram pair could send to any path. */
+	{ SKILL | BROKER, "socketpair", ALLOW, IS(0, WORD, AF_UNIX),
+	    IS(1, SOCK_KIND, SOCK_STREAM) },
+	{ SKILL | BROKER, "socketpair", ALLOW, IS(0, WORD, AF_UNIX),
+	    IS(1, SOCK_KIND, SOCK_SEQPACKET) },
+	{ SKILL, "socketpair", EPERM, IS(0, WORD, AF_UNIX),
+	    OTHERS(1, SOCK_KIND) },
+	{ SKILL, "socketpair", NOTIFY, OTHERS(0, WORD), NONE },
+
+	/* Kernels look at the mode only where something is made. */
+	{ ALL, "open", ALLOW, IS(1, CREATES, 0), NONE },
+	{ ALL, "open", ALLOW, OTHERS(1, CREATES), IS(2, SET_ID, 0) },
+	{ SKILL, "open", NOTIFY, OTHERS(1, CREATES), OTHERS(2, SET_ID) },
+	{ ALL, "openat", ALLOW, IS(2, CREATES, 0), NONE },
+	{ ALL, "openat", ALLOW, OTHERS(2, CREATES), IS(3, SET_ID, 0) },
+	{ SKILL, "openat", NOTIFY, OTHERS(2, CREATES), OTHERS(3, SET_ID) },
+	{ SKILL, "creat", ALLOW, IS(1, SET_ID, 0), NONE },
+	{ SKILL, "creat", NOTIFY, OTHERS(1, SET_ID), NONE },
+	{ SKILL, "chmod", ALLOW, IS(1, SET_ID, 0), NONE },
+	{ SKILL, "chmod", NOTIFY, OTHERS(1, SET_ID), NONE },
+	{ ALL, "fchmod", ALLOW, IS(1, SET_ID, 0), NONE },
+	{ SKILL, "fchmod", NOTIFY, OTHERS(1, SET_ID), NONE },
+	{ SKILL, "fchmodat", ALLOW, IS(2, SET_ID, 0), NONE },
+	{ SKILL, "fchmodat", NOTIFY, OTHERS(2, SET_ID), NONE },
+	{ SKILL, "fchmodat2", ALLOW, IS(2, SET_ID, 0), NONE },
+	{ SKILL, "fchmodat2", NOTIFY, OTHERS(2, SET_ID), NONE },
+	{ SKILL, "mknod", ALLOW, IS(1, NODE, S_IFIFO), NONE },
+	{ SKILL, "mknod", ALLOW, IS(1, NODE, S_IFREG), NONE },
+	{ SKILL, "mknod", ALLOW, IS(1, NODE, 0), NONE },
+	{ SKILL, "mknod", NOTIFY, OTHERS(1, NODE), NONE },
+	{ SKILL, "mknodat", ALLOW, IS(2, NODE, S_IFIFO), NONE },
+	{ SKILL, "mknodat", ALLOW, IS(2, NODE, S_IFREG), NONE },
+	{ SKILL, "mknodat", ALLOW, IS(2, NODE, 0), NONE },
+	{ SKILL, "mknodat", NOTIFY, OTHERS(2, NODE), NONE },
+
+	TERMINAL(TCGETS), TERMINAL(TCSETS), TERMINAL(TCSETSW),
+	TERMINAL(TCSETSF), TERMINAL(TERMIOS2_GET), TERMINAL(TERMIOS2_SET(0)),
+	TERMINAL(TERMIOS2_SET(1)), TERMINAL(TERMIOS2_SET(2)),
+	TERMINAL(TIOCGWINSZ), TERMINAL(TIOCSWINSZ), TERMINAL(TIOCGPGRP),
+	TERMINAL(TIOCSPGRP), TERMINAL(TIOCGSID), TERMINAL(TCSBRK),
+	TERMINAL(TCSBRKP), TERMINAL(TCFLSH), TERMINAL(FIONREAD),
+	TERMINAL(FIONBIO), TERMINAL(FIOCLEX), TERMINAL(FIONCLEX),
+	TERMINAL(FIOASYNC),
+	/* Typing for somebody else, and pasting what he has selected. */
+	{ SKILL, "ioctl", NOTIFY, IS(1, WORD, TIOCSTI), NONE },
+	{ SKILL, "ioctl", NOTIFY, IS(1, WORD, TIOCLINUX), NONE },
+	{ SKILL, "ioctl", ENOTTY, OTHERS(1, WORD), NONE },
+
+	OPTION(PR_SET_NAME), OPTION(PR_GET_NAME), OPTION(PR_SET_PDEATHSIG),
+	OPTION(PR_GET_PDEATHSIG), OPTION(PR_SET_NO_NEW_PRIVS),
+	OPTION(PR_GET_NO_NEW_PRIVS), OPTION(PR_SET_TIMERSLACK),
+	OPTION(PR_GET_TIMERSLACK), OPTION(PR_SET_CHILD_SUBREAPER),
+	OPTION(PR_GET_CHILD_SUBREAPER), OPTION(PR_CAPBSET_READ),
+	OPTION(PR_GET_DUMPABLE), OPTION(PR_SET_VMA),
+	OPTION(PR_SET_THP_DISABLE), OPTION(PR_GET_THP_DISABLE),
+	OPTION(PR_GET_TID_ADDRESS),
+	/* Whoever hides his memory hides what his refused calls aimed at. */
+	{ SKILL, "prctl", NOTHING, IS(0, WORD, PR_SET_DUMPABLE), NONE },
+	{ SKILL, "prctl", EINVAL, OTHERS(0, WORD), NONE },
+	{ BROKER, "prctl", ALLOW, IS(0, WORD, PR_SET_PDEATHSIG), NONE },
+	{ BROKER, "prctl", ALLOW, IS(0, WORD, PR_SET_NAME), NONE },
+	{ BROKER, "prctl", ALLOW, IS(0, WORD, PR_SET_NO_NEW_PRIVS), NONE },
+	{ BROKER, "prctl", ALLOW, IS(0, WORD, PR_SET_DUMPABLE),
+	    IS(1, WORD, 0) },
+
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETLEASE), NONE },
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_NOTIFY), NONE },
+	{ SKILL, "fcntl", ALLOW, OTHERS(1, WORD), NONE },
+	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_DUPFD), NONE },
+	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_DUPFD_CLOEXEC), NONE },
+	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_GETFD), NONE },
+	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_SETFD), NONE },
+	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_GETFL), NONE },
+	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_SETFL), NONE },
+
+	/* The limits and the priority of init, or of a skill beside us. */
+	{ SKILL, "prlimit64", ALLOW, IS(0, WORD, 0), NONE },
+	{ SKILL, "prlimit64", NOTIFY, OTHERS(0, WORD), NONE },
+	{ SKILL, "sched_setaffinity", ALLOW, IS(0, WORD, 0), NONE },
+	{ SKILL, "sched_setaffinity", EPERM, OTHERS(0, WORD), NONE },
+	{ SKILL, "setpriority", ALLOW, IS(0, WORD, PRIO_PROCESS),
+	    IS(1, WORD, 0) },
+	{ SKILL, "setpriority", EPERM, IS(0, WORD, PRIO_PROCESS),
+	    OTHERS(1, WORD) },
+	{ SKILL, "setpriority", EPERM, OTHERS(0, WORD), NONE },
+	{ SKILL, "personality", ALLOW, IS(0, WORD, 0), NONE },
+	{ SKILL, "personality", ALLOW, IS(0, WORD, WORD), NONE },
+	{ SKILL, "personality", EPERM, OTHERS(0, WORD), NONE },
+
+	/* Our own processes have no use for new code. */
+	{ OURS, "mmap", ALLOW, IS(2, EXECUTABLE, 0), NONE },
+	{ OURS, "mprotect", ALLOW, IS(2, EXECUTABLE, 0), NONE },
+	/* The worker's own filter, and what libseccomp asks beforehand. */
+	{ BROKER, "seccomp", ALLOW, IS(0, WORD, SECCOMP_SET_MODE_STRICT),
+	    NONE },
+	{ BROKER, "seccomp", ALLOW, IS(0, WORD, SECCOMP_SET_MODE_FILTER),
+	    NONE },
+	{ BROKER, "seccomp", ALLOW, IS(0, WORD, SECCOMP_GET_ACTION_AVAIL),
+	    NONE },
+};
+
+#define GROUPS (sizeof(groups) / sizeof(groups[0]))
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+
+/* Names that a libseccomp may be too old for; they get the default then. */
+static const char newcomers[] = "cachestat fchmodat2 set_mempolicy_home_node "
+				"futex_waitv memfd_secret quotactl_fd "
+				"process_mrelease epoll_pwait2 mount_setattr";
+
+#define NAME_SIZE 32
+#define VALUES_MAX 64 /* that the rules of one call name */
+#define TESTS_MAX 64 /* for all that they do not name */
+
+/*
+ * libseccomp's time grows with the square of a filter's size, so a filter is
+ * made of parts, one after the other. What a part says nothing about goes on
+ * to the next one; behind the last stands the default.
+ */
+#define PART_RULES 40
+#define PASS_ON SCMP_ACT_TRACE(0xffff) /* used for nothing else */
+
+struct build {
+	uint32_t arch;
+	enum seccomp_role role;
+	bool notify;
+	bool connect_notified;
+	scmp_filter_ctx ctx; /* the part that is being made */
+	unsigned count;	     /* of its rules */
+	int fd;		     /* a file without a name, for its bytes */
+	struct seccomp_program whole;
+};
+
+/* --- making a filter --- */
+
+/* The next word of a list; false at its end, or at one that is no name. */
+static bool
+next_word(const char **at, char word[NAME_SIZE])
+{
+	size_t n;
+
+	*at += strspn(*at, " ");
+	n = strcspn(*at, " ");
+	if (n == 0 || n >= NAME_SIZE)
+		return false;
+	memcpy(word, *at, n);
+	word[n] = '\0';
+	*at += n;
+	return true;
+}
+
+static uint32_t
+action_of(const struct build *b, int answer)
+{
+	if (answer == CONNECT)
+		answer = b->connect_notified ? NOTIFY : ALLOW;
+	if (answer == ALLOW)
+		return SCMP_ACT_ALLOW;
+	if (answer == NOTIFY)
+		return b->notify ? SCMP_ACT_NOTIFY : SCMP_ACT_ERRNO(EPERM);
+	return SCMP_ACT_ERRNO((uint32_t)answer);
+}
+
+/* Add a rule; a call that this architecture lacks needs none. 0, -1 errno. */
+static int
+add(struct build *b, const char *call, int answer, const struct test *tests,
+    unsigned n)
+{
+	struct scmp_arg_cmp cmp[2];
+	unsigned i;
+	int error;
+
+	/* Rules are given in our own numbers, whatever they are for. */
+	if (seccomp_syscall_resolve_name_arch(b->arch, call) < 0)
+		return 0;
+	for (i = 0; i < n; i++) {
+		cmp[i].arg = tests[i].arg;
+		cmp[i].op = SCMP_CMP_MASKED_EQ;
+		cmp[i].datum_a = tests[i].mask;
+		cmp[i].datum_b = tests[i].value;
+	}
+	error = seccomp_rule_add_array(b->ctx, action_of(b, answer),
+	    seccomp_syscall_resolve_name(call), n, n == 0 ? NULL : cmp);
+	if (error != 0) {
+		errno = -error;
+		return -1;
+	}
+	b->count++;
+	return 0;
+}
+
+/* Begin a part: the machine that it is for, and what it leaves to others. */
+static int
+begin_part(struct build *b)
+{
+	const uint32_t native = seccomp_arch_native();
+	int error;
+
+	b->count = 0;
+	b->ctx = seccomp_init(PASS_ON);
+	if (b->ctx == NULL) {
+		errno = ENOMEM;
+		return -1;
+	}
+	error = seccomp_attr_set(b->ctx, SCMP_FLTATR_ACT_BADARCH,
+	    SCMP_ACT_KILL_PROCESS);
+	if (error == 0)
+		error = seccomp_attr_set(b->ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	if (error == 0 && b->arch != native) {
+		error = seccomp_arch_add(b->ctx, b->arch);
+		if (error == 0)
+			error = seccomp_arch_remove(b->ctx, native);
+	}
+	if (error != 0) {
+		errno = -error;
+		return -1;
+	}
+	return 0;
+}
+
+/* Append code; where it would pass on, it jumps to what comes behind it. */
+static int
+append(struct seccomp_program *p, const struct sock_filter *code, size_t n)
+{
+	struct sock_filter *grown;
+	size_t i;
+
+	if (n > (size_t)BPF_MAXINSNS - p->len) {
+		errno = E2BIG;
+		return -1;
+	}
+	grown = reallocarray(p->code, p->len + n, sizeof(*code));
+	if (grown == NULL)
+		return -1;
+	p->code = grown;
+	for (i = 0; i < n; i++) {
+		grown[p->len + i] = code[i];
+		if (code[i].code == (BPF_RET | BPF_K) && code[i].k == PASS_ON)
+			grown[p->len + i] = (struct sock_filter)BPF_STMT(
+			    BPF_JMP | BPF_JA, (uint32_t)(n - i - 1));
+	}
+	p->len = (unsigned short)(p->len + n);
+	return 0;
+}
+
+static int
+end_part(struct build *b)
+{
+	struct sock_filter code[BPF_MAXINSNS];
+	ssize_t n;
+	int error;
+
+	if (ftruncate(b->fd, 0) == -1 || lseek(b->fd, 0, SEEK_SET) == -1)
+		return -1;
+	error = seccomp_export_bpf(b->ctx, b->fd);
+	if (error != 0) {
+		errno = -error;
+		return -1;
+	}
+	seccomp_release(b->ctx);
+	b->ctx = NULL;
+	n = pread(b->fd, code, sizeof(code), 0);
+	if (n == -1)
+		return -1;
+	if (n == 0 || (size_t)n % sizeof(*code) != 0) {
+		errno = EIO;
+		return -1;
+	}
+	return append(&b->whole, code, (size_t)n / sizeof(*code));
+}
+
+/* Between two calls: is it time for the next part? */
+static int
+make_room(struct build *b)
+{
+	if (b->count < PART_RULES)
+		return 0;
+	return end_part(b) == -1 ? -1 : begin_part(b);
+}
+
+static int
+add_groups(struct build *b)
+{
+	char word[NAME_SIZE];
+	const char *at;
+	size_t i;
+
+	for (i = 0; i < GROUPS; i++) {
+		if ((groups[i].roles & 1U << b->role) == 0)
+			continue;
+		at = groups[i].calls;
+		while (next_word(&at, word)) {
+			if (make_room(b) == -1 ||
+			    add(b, word, groups[i].answer, NULL, 0) == -1)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+/*
+ * There is no "otherwise" for one call, so it is made of tests. Under a mask
+ * of few bits it is written out: for each value that is named and each bit,
+ * all values that agree with it above this bit and not in it, unless one of
+ * them is named or they had their turn. No value fits two of these.
+ */
+static size_t
+write_out(const struct test *others, const uint32_t *named, size_t n,
+    struct test out[TESTS_MAX])
+{
+	uint32_t bit, upto, flipped;
+	size_t i, j, count = 0;
+
+	for (i = 0; i < n; i++) {
+		for (bit = 1U << 31; bit != 0; bit >>= 1) {
+			if ((others->mask & bit) == 0)
+				continue;
+			upto = others->mask & ~(bit - 1);
+			flipped = (named[i] ^ bit) & upto;
+			for (j = 0; j < n; j++) {
+				if ((named[j] & upto) == flipped ||
+				    (j < i &&
+					((named[j] ^ named[i]) & upto) == 0))
+					break;
+			}
+			if (j < n)
+				continue;
+			if (count == TESTS_MAX)
+				return 0;
+			out[count++] =
+			    (struct test){ others->arg, upto, flipped, false };
+		}
+	}
+	return count;
+}
+
+/*
+ * Whole words would take 32 tests a value, and milliseconds. Here the even and
+ * the odd values come after the named ones: libseccomp asks for larger values
+ * first and keeps the order of equal ones, and the unit test holds it to that.
+ */
+static size_t
+even_and_odd(const struct test *others, struct test out[TESTS_MAX])
+{
+	out[0] = (struct test){ others->arg, 1, 1, false };
+	out[1] = (struct test){ others->arg, 1, 0, false };
+	return 2;
+}
+
+static bool
+same_test(const struct test *a, const struct test *b)
+{
+	return a->arg == b->arg && a->mask == b->mask &&
+	    a->value == b->value && a->others == b->others;
+}
+
+/*
+ * The tests that a rule's first (or second) one stands for: itself, or what
+ * the rules of the same call, role and place do not name. 0: cannot be done.
+ */
+static size_t
+tests_of(const struct rule *r, enum seccomp_role role, bool second,
+    struct test out[TESTS_MAX])
+{
+	const struct test *want = second ? &r->second : &r->first;
+	const struct test *seen;
+	uint32_t named[VALUES_MAX];
+	size_t i, n = 0;
+
+	if (!want->others) {
+		out[0] = *want;
+		return 1;
+	}
+	for (i = 0; i < RULES; i++) {
+		if ((rules[i].roles & 1U << role) == 0 ||
+		    strcmp(rules[i].call, r->call) != 0 ||
+		    (second && !same_test(&rules[i].first, &r->first)))
+			continue;
+		seen = second ? &rules[i].second : &rules[i].first;
+		if (seen->others)
+			continue;
+		if (n == VALUES_MAX)
+			return 0;
+		named[n++] = seen->value;
+	}
+	return want->mask == WORD ? even_and_odd(want, out)
+				  : write_out(want, named, n, out);
+}
+
+static int
+add_rule(struct build *b, const struct rule *r)
+{
+	struct test first[TESTS_MAX], second[TESTS_MAX], pair[2];
+	size_t n, m, i, j;
+
+	n = tests_of(r, b->role, false, first);
+	m = tests_of(r, b->role, true, second);
+	if (n == 0 || m == 0) {
+		errno = E2BIG;
+		return -1;
+	}
+	for (i = 0; i < n; i++) {
+		for (j = 0; j < m; j++) {
+			pair[0] = first[i];
+			pair[1] = second[j];
+			if (add(b, r->call, r->answer, pair,
+				r->second.mask == 0 ? 1 : 2) == -1)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+static int
+add_rules(struct build *b)
+{
+	size_t i;
+
+	for (i = 0; i < RULES; i++) {
+		if ((rules[i].roles & 1U << b->role) == 0)
+			continue;
+		/* The rules of one call belong into one part. */
+		if ((i == 0 || strcmp(rules[i].call, rules[i - 1].call) != 0) &&
+		    make_room(b) == -1)
+			return -1;
+		if (add_rule(b, &rules[i]) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+/* A file without a name: a pipe may be too small. */
+static int
+scratch_file(void)
+{
+	int fd;
+
+	fd = memfd_create("filter", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+	if (fd == -1 && errno == EINVAL)
+		fd = memfd_create("filter", MFD_CLOEXEC);
+	return fd;
+}
+
+int
+seccomp_compile_for(uint32_t arch, enum seccomp_role role, bool notify,
+    bool connect_notified, struct seccomp_program *out)
+{
+	/* Nobody falls back for us; for a skill its libraries do. */
+	const struct sock_filter last = BPF_STMT(BPF_RET | BPF_K,
+	    SECCOMP_RET_ERRNO | (role == SECCOMP_SKILL ? ENOSYS : EPERM));
+	struct build b = { .arch = arch,
+		.role = role,
+		.notify = notify,
+		.connect_notified = connect_notified };
+	int saved, result = -1;
+
+	b.fd = scratch_file();
+	if (b.fd == -1)
+		return -1;
+	if (begin_part(&b) == 0 && add_rules(&b) == 0 && add_groups(&b) == 0 &&
+	    end_part(&b) == 0 && append(&b.whole, &last, 1) == 0) {
+		*out = b.whole;
+		b.whole.code = NULL;
+		result = 0;
+	}
+	saved = errno;
+	seccomp_release(b.ctx);
+	free(b.whole.code);
+	close(b.fd);
+	errno = saved;
+	return result;
+}
+
+int
+seccomp_compile(enum seccomp_role role, bool notify, bool connect_notified,
+    struct seccomp_program *out)
+{
+	return seccomp_compile_for(seccomp_arch_native(), role, notify,
+	    connect_notified, out);
+}
+
+void
+seccomp_program_clear(struct seccomp_program *p)
+{
+	free(p->code);
+	p->code = NULL;
+	p->len = 0;
+}
+
+/* --- using one --- */
+
+int
+seccomp_enter(const struct seccomp_program *p, bool listener)
+{
+	struct sock_fprog program = {p->len, p->code};
+	long result;
+
+	if (!listener)
+		return (int)syscall(
+		    SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+	/* Once we have the call, only a fatal signal interrupts its caller. */
+	result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+	    SECCOMP_FILTER_FLAG_NEW_LISTENER |
+		SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+	    &program);
+	if (result == -1 && errno == EINVAL)
+		result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+		    SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+	return (int)result;
+}
+
+const char *
+seccomp_call_name(int nr, char out[32])
+{
+	char *name;
+
+	name = nr < 0 ? NULL
+		      : seccomp_syscall_resolve_num_arch(
+			    seccomp_arch_native(), nr);
+	strlcpy(out, name == NULL ? "unknown" : name, 32);
+	free(name);
+	return out;
+}
+
+/* --- are the tables in order? --- */
+
+static bool
+in_list(const char *list, const char *name)
+{
+	char word[NAME_SIZE];
+
+	while (next_word(&list, word)) {
+		if (strcmp(word, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Does any supported machine have it? Names of neither are misspelt. */
+static bool
+known(const char *name)
+{
+	return in_list(newcomers, name) ||
+	       seccomp_syscall_resolve_name_arch(SCMP_ARCH_X86_64, name) >= 0 ||
+	       seccomp_syscall_resolve_name_arch(SCMP_ARCH_AARCH64, name) >= 0;
+}
+
+/* How many rows answer for this call and one of these roles? */
+static unsigned
+rows_for(const char *name, unsigned roles)
+{
+	unsigned count = 0;
+	size_t i;
+
+	for (i = 0; i < GROUPS; i++) {
+		if ((groups[i].roles & roles) != 0 &&
+		    in_list(groups[i].calls, name))
+			count++;
+	}
+	for (i = 0; i < RULES; i++) {
+		if ((rules[i].roles & roles) != 0 &&
+		    strcmp(rules[i].call, name) == 0)
+			return count + 1;
+	}
+	return count;
+}
+
+static bool
+rule_fits(const struct rule *r)
+{
+	size_t i;
+
+	for (i = 0; i < RULES; i++) {
+		if ((rules[i].roles & r->roles) != 0 &&
+		    strcmp(rules[i].call, r->call) == 0 &&
+		    (rules[i].first.arg != r->first.arg ||
+			rules[i].first.mask != r->first.mask))
+			return false;
+	}
+	return r->first.mask != 0 && known(r->call);
+}
+
+static bool
+group_fits(const struct group *g, char name[32])
+{
+	const char *at = g->calls;
+	unsigned role;
+
+	while (next_word(&at, name)) {
+		if (!known(name))
+			return false;
+		for (role = SKILL; role <= WORKER; role <<= 1) {
+			if ((g->roles & role) != 0 && rows_for(name, role) != 1)
+				return false;
+		}
+	}
+	return *at == '\0';
+}
+
+bool
+seccomp_trouble(char name[32])
+{
+	size_t i;
+
+	for (i = 0; i < GROUPS; i++) {
+		if (!group_fits(&groups[i], name))
+			return true;
+	}
+	for (i = 0; i < RULES; i++) {
+		strlcpy(name, rules[i].call, 32);
+		if (!rule_fits(&rules[i]))
+			return true;
+	}
+	return false;
+}

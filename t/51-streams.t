@@ -1,0 +1,177 @@
+#!/bin/sh
+# Standard input, output and error of a skill: what passes, and what a skill
+# can do with the caller's files through them.
+. t/lib.sh
+. t/box.sh
+
+run() { # [OPTIONS] SKILL [-- ARG...]; streams are the caller's
+	"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
+	    --result "$T/result.json" "$@"
+	RC=$?
+}
+sum() { sha256sum "$1" | cut -d' ' -f1; }
+
+# --- regular files ---
+
+# What it finds goes to descriptor 2; 0 and 1 are attacked.
+perl_skill grab <<'P'
+use Fcntl;
+sub try { print STDERR "$_[0] ", ($_[1] ? 'DONE' : 'refused'), "\n" }
+for my $n (0, 1, 2) {
+	my $p = "/proc/self/fd/$n";
+	print STDERR "is$n ", readlink($p) =~ /^pipe:/ ? 'pipe' : readlink($p), "\n";
+	try "truncate$n", truncate $p, 0;
+	try "seek$n", sysseek $n == 0 ? STDIN : $n == 1 ? STDOUT : STDERR, 0, 0;
+}
+# A pipe may be opened again, but there is no file behind it.
+if (sysopen my $h, '/proc/self/fd/0', O_WRONLY | O_NONBLOCK) { syswrite $h, "into the pipe\n" }
+if (sysopen my $h, '/proc/self/fd/1', O_RDONLY | O_NONBLOCK) { sysread $h, my $b, 9; print STDERR "got $b\n" }
+try 'map', 0;
+$| = 1;
+print "said\n";
+P
+printf 'first line\n' >"$T/in.file"
+printf 'kept\n' >"$T/out.file"
+before=$(sum "$T/in.file")
+run grab <"$T/in.file" >>"$T/out.file" 2>"$T/out"
+is "$RC" 0 "regular files as standard streams"
+is "$(val is0) $(val is1) $(val is2)" "pipe pipe pipe" "the skill has pipes instead"
+is "$(grep DONE "$T/out")" "" "it cannot truncate or seek them"
+is "$(grep -c refused "$T/out")" 7 "it has tried"
+is "$(val got)" "" "nor read what stood in the file"
+is "$(sum "$T/in.file")" "$before" "the input file is unchanged"
+is "$(cat "$T/out.file")" "kept
+said" "the output file has the old line and the new one"
+
+skill copy <<'S'
+#!/bin/sh
+cat
+echo end >&2
+S
+printf 'a\0b\377\n' >"$T/bin"
+run copy <"$T/bin" >"$T/got" 2>/dev/null
+is "$(sum "$T/got")" "$(sum "$T/bin")" "bytes pass as they are"
+run copy <"$T/bin" >"$T/both" 2>&1
+is "$(tail -n 1 "$T/both")" end "one file for output and error"
+head -c 3000000 /dev/urandom >"$T/large"
+run copy <"$T/large" >"$T/got" 2>/dev/null
+is "$(sum "$T/got")" "$(sum "$T/large")" "3 MB from a file to a file"
+skill head <<'S'
+#!/bin/sh
+head -n 1
+S
+yes 'a line' | head -n 200000 >"$T/lines"
+run head <"$T/lines" >"$T/got" 2>/dev/null
+is "$RC $(cat "$T/got")" "0 a line" "a skill that does not read all its input"
+
+# --- directories, devices, closed streams ---
+
+skill never <<'S'
+#!/bin/sh
+echo ran
+S
+run never <"$T" >"$T/got" 2>"$T/out"
+is "$RC $(cat "$T/got")" "125 " "a directory as standard input: not started"
+like "$(cat "$T/out")" 'standard streams: Is a directory' "and told why"
+is "$(result outcome)" refused "its outcome is refused"
+
+perl_skill ends <<'P'
+print STDERR join(' ', map { readlink "/proc/self/fd/$_" } 0 .. 2), "\n";
+my $n = sysread STDIN, my $b, 9;
+open my $h, '>', '/tmp/seen'; print $h defined $n ? $n : "$!";
+exit(defined $n && $n == 0 ? 0 : 9);
+P
+run ends <&- >"$T/got" 2>"$T/out"
+is "$RC" 0 "closed standard input is empty input"
+like "$(cat "$T/out")" '^/dev/null ' "it is /dev/null"
+run ends <&- >&- 2>&-
+is "$RC $(result outcome)" "0 success" "all three closed: runs, and the result is whole"
+run ends >&- </dev/null 2>"$T/out"
+like "$(cat "$T/out")" ' /dev/null ' "closed standard output is none of our files"
+run never >/dev/full 2>/dev/null </dev/null
+is "$RC" 1 "a device is inherited: its error is the skill's to see"
+
+# --- --stdio ---
+
+skill both <<'S'
+#!/bin/sh
+echo "$(cat)/out"
+echo err >&2
+for n in 0 1 2; do readlink /proc/$$/fd/$n >&2; done
+S
+echo input | run --stdio null both >"$T/got" 2>"$T/out"
+is "$(cat "$T/got" "$T/out")" "" "--stdio null: nothing comes out"
+# shellcheck disable=SC2030,SC2031 # RC of the pipeline's last part
+got=$(echo input | run --stdio null both | wc -c)
+is "$got" 0 "nor through a pipe"
+is "$(echo input | run --stdio relay both 2>"$T/out")" input/out \
+    "--stdio relay: input and output pass"
+like "$(cat "$T/out")" '^err$' "and errors"
+is "$(grep -c '^pipe:' "$T/out")" 3 "all of it through pipes"
+is "$(echo input | run --stdio inherit both 2>/dev/null)" input/out \
+    "--stdio inherit: pipes are inherited"
+run --stdio none both >"$T/got" 2>"$T/out" </dev/null
+is "$RC" 2 "another word is a usage error"
+
+# --- much of it ---
+
+skill much <<'S'
+#!/bin/sh
+head -c 104857600 /dev/zero
+S
+is "$(run much 2>/dev/null </dev/null | wc -c)" 104857600 "100 MB through a pipe"
+run much >"$T/got" 2>/dev/null </dev/null
+is "$(wc -c <"$T/got")" 104857600 "100 MB into a file"
+is "$(result outcome)" success "without trouble"
+rm -f "$T/got"
+
+# --- readers that go or stay away ---
+
+skill endless <<'S'
+#!/bin/sh
+exec yes "$@"
+S
+for mode in inherit relay; do
+	rm -f "$T/result.json"
+	run --stdio $mode endless -- "$T" 2>/dev/null </dev/null | head -n 1 >"$T/got"
+	until_true none_alive
+	is "$(cat "$T/got")" "$T" "$mode: the reader got what it wanted"
+	until_true [ -s "$T/result.json" ]
+	is "$(result outcome) $(result signal) $(result exit_status)" "killed 13 141" \
+	    "$mode: when the reader goes, the skill gets SIGPIPE"
+	nothing_left "$mode"
+done
+
+rm -f "$T/result.json"
+mkfifo "$T/fifo"
+exec 9<>"$T/fifo"
+INV=$(new_id)
+"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
+    --result "$T/result.json" --invocation "$INV" --stdio relay endless -- "$T" \
+    >"$T/fifo" 2>/dev/null </dev/null &
+RUN=$!
+until_true [ -S "/tmp/cyberos-skill-broker.$INV.sock" ]
+sleep 0.3
+kill -TERM "$RUN"
+until_true [ -s "$T/result.json" ]
+is "$(result outcome) $(result by) $(result exit_status)" "killed caller 143" \
+    "a reader that never reads: SIGTERM still ends the skill"
+is "$(segment | tail -n 1 | jq -r .kind)" skill.invoked_completed \
+    "and its ledger is complete"
+kill -TERM "$RUN"
+wait "$RUN" 2>/dev/null
+is "$?" 143 "a second one ends the wait for the reader"
+exec 9>&-
+nothing_left "the stuck reader"
+
+# A process that keeps the stream open does not keep the run.
+skill leaves <<'S'
+#!/bin/sh
+perl -e 'sleep 300' "$1" &
+setsid perl -e 'sleep 300' "$1" &
+echo left
+S
+is "$(run leaves -- "$T" 2>/dev/null </dev/null)" left \
+    "output ends with the skill, whoever still holds the pipe"
+nothing_left "children with the pipe"
+done_testing
