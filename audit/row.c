@@ -26,6 +26,8 @@ static const struct row_kind_info {
 	[ROW_INVOKED_STARTED] = { "skill.invoked_started",
 	    { "version", "tenant_id", "caller_persona", "request_id",
 		"args_hash", "frontmatter_hash", "sandbox" } },
+	[ROW_SANDBOX_ATTESTED] = { "skill.sandbox_attested",
+	    { "layers", "attempts" } },
 	[ROW_INVOKED_COMPLETED] = { "skill.invoked_completed",
 	    { "version", "outcome", "duration_ms", "exit_code", "signal",
 		"calls", "denied", "rejected", "by", "error_message" } },

@@ -30,6 +30,7 @@
 #include "broker/server.h"
 #include "broker/socket.h"
 #include "enforce/grant.h"
+#include "enforce/narrow.h"
 #include "enforce/path.h"
 #include "enforce/skill.h"
 #include "enforce/spawn.h"
@@ -62,6 +63,10 @@ struct broker {
 	struct invocation inv;
 	struct path_protect *protect;
 	struct grant *grant;
+	struct narrow narrow;
+	uint64_t attempts_rest;
+	char abstract_name[64];
+	int abstract_fd;
 	struct digest *digest;
 	struct digest *args_digest;
 	struct segment *segment;
@@ -365,6 +370,9 @@ take_uid(struct broker *b)
 
 	p->host_uid = geteuid();
 	p->host_gid = getegid();
+	p->broker_pid = getpid();
+	p->attest = b->job->attest;
+	p->abstract_name = b->abstract_name;
 	if (p->host_uid != 0)
 		return true;
 	b->uid_lock = spawn_lock_uid(b->job->policy->uid_first,
@@ -430,8 +438,8 @@ build_sandbox(struct broker *b)
 		    "limits: the skill's processes are counted together with "
 		    "all others of this user");
 	steps = confine_steps(&n);
+	memcpy(b->result.layers, b->sandbox.states, sizeof(b->result.layers));
 	for (i = 0; i < n; i++) {
-		b->result.layers[i] = (uint8_t)b->sandbox.states[i];
 		if (b->sandbox.states[i] == CONFINE_MISSING)
 			log_line(&b->log, LOG_LEVEL_WARN,
 			    "sandbox: %s is not available: %s", steps[i].name,
@@ -552,6 +560,46 @@ record_no_connect(struct broker *b)
 	dispatch_row(&b->dispatch, &row);
 }
 
+/* What the attempts of --attest came to; false when a layer is broken. */
+static bool
+record_attested(struct broker *b)
+{
+	const struct confine_step *steps;
+	const struct probe *probes;
+	enum probe_verdict v;
+	struct row_subject s;
+	struct buf layers, attempts;
+	struct row row;
+	size_t i, n;
+	bool good = true;
+
+	buf_init(&layers, 4096);
+	buf_init(&attempts, 4096);
+	steps = confine_steps(&n);
+	for (i = 0; i < n; i++) {
+		v = probe_judge(steps[i].name, b->sandbox.states,
+		    b->sandbox.probes);
+		good = good && v != PROBE_BROKEN;
+		buf_printf(&layers, "%c\"%s\":\"%s\"", i == 0 ? '{' : ',',
+		    steps[i].name, probe_verdict_word(v));
+	}
+	buf_putc(&layers, '}');
+	probes = probe_table(&n);
+	for (i = 0; i < n; i++)
+		buf_printf(&attempts, "%c\"%s\":\"%s\"", i == 0 ? '{' : ',',
+		    probes[i].name, probe_result_word(b->sandbox.probes[i]));
+	buf_putc(&attempts, '}');
+	b->dispatch.segment = b->segment;
+	dispatch_subject(&b->dispatch, NULL, &s);
+	row_begin(&row, ROW_SANDBOX_ATTESTED, &s, b->digest);
+	row_json(&row, "layers", layers.data, layers.len);
+	row_json(&row, "attempts", attempts.data, attempts.len);
+	good = dispatch_row(&b->dispatch, &row) == 0 && good;
+	buf_clear(&layers);
+	buf_clear(&attempts);
+	return good;
+}
+
 /* --- the loop --- */
 
 static void
@@ -588,6 +636,27 @@ on_clock(struct broker *b)
 	}
 }
 
+/* A refused escape attempt; the others of a flood are counted in one row. */
+static void
+record_attempt(struct broker *b, const struct spawn_attempt *a)
+{
+	struct row_subject s;
+	struct row row;
+	char name[32];
+
+	dispatch_subject(&b->dispatch, NULL, &s);
+	row_begin(&row, ROW_CAP_BYPASS, &s, b->digest);
+	row_word(&row, "syscall",
+	    a->nr == -1 ? "*" : spawn_call_name(a->nr, name));
+	text_or_null(&row, "target", a->target[0] == '\0' ? NULL : a->target);
+	row_int(&row, "count", (int64_t)a->count);
+	dispatch_row(&b->dispatch, &row);
+	if (a->nr != -1)
+		log_line(&b->log, LOG_LEVEL_WARN,
+		    "the skill tried what its sandbox refuses: %s %s", name,
+		    a->target);
+}
+
 static void
 on_supervisor(struct broker *b)
 {
@@ -621,6 +690,12 @@ on_init(struct broker *b)
 			return;
 		case SPAWN_PEER:
 			server_peer(b->server, &m);
+			break;
+		case SPAWN_ATTEMPT:
+			if (m.attempt.nr == -1)
+				b->attempts_rest = m.attempt.count;
+			else
+				record_attempt(b, &m.attempt);
 			break;
 		case SPAWN_STATUS:
 			b->status = m;
@@ -759,6 +834,9 @@ finish(struct broker *b)
 	/* When init is reaped, the kernel has ended all that was below it. */
 	spawn_kill(&b->sandbox);
 	spawn_wait(&b->sandbox);
+	if (b->attempts_rest > 0)
+		record_attempt(b, &(struct spawn_attempt){ .nr = -1,
+			.count = b->attempts_rest });
 	server_drain(b->server, abandon_word(b));
 	b->result.duration_ms =
 	    (clock_boot() - b->clockwork.started) / CLOCK_MS;
@@ -873,7 +951,6 @@ set_up(struct broker *b)
 	inv->grant = b->grant;
 	inv->policy = b->job->policy;
 	inv->digest = b->digest;
-	inv->args_digest = b->args_digest;
 	inv->memory_fd = b->job->memory_fd;
 	if (!protect_places(b) || !open_counters(b))
 		return false;
@@ -919,6 +996,7 @@ go(struct broker *b)
 		(int64_t)(b->job->connect_timeout * 1e9)) == -1)
 		return refused_errno(b, "timer");
 	atomic_store(&b->counters->deadline_boot, b->clockwork.kill_at);
+	spawn_deadline(&b->sandbox, b->clockwork.kill_at);
 	error = spawn_go(&b->sandbox);
 	if (error == 0) {
 		serve(b);
@@ -983,8 +1061,24 @@ run_skill(struct broker *b)
 	free(b->plan.argv);
 	if (!good)
 		return false;
+	/* Secrets are read when init has left with its copy of our memory. */
+	if (!read_hash_key(b))
+		return false;
+	b->inv.args_digest = b->args_digest;
+	b->narrow.grant = b->grant;
+	b->narrow.memory_fd = b->inv.memory_fd;
+	b->inv.narrow = &b->narrow;
+	if (narrow_broker(&b->narrow) == -1)
+		return refused_errno(b, "confining the broker");
+	if (!b->narrow.landlock)
+		log_line(&b->log, LOG_LEVEL_WARN,
+		    "landlock is not available to the broker itself");
 	if (!start_segment(b))
 		return refused_errno(b, "ledger");
+	if (b->job->attest && !record_attested(b))
+		return refused(b, EXIT_BROKER,
+		    "--attest: a layer is said to be active and does not "
+		    "hold; see skill.sandbox_attested");
 	return go(b);
 }
 
@@ -1046,6 +1140,7 @@ clear(struct broker *b)
 	spawn_clear(&b->sandbox);
 	socket_clear(&b->socket);
 	clockwork_stop(&b->clockwork);
+	narrow_clear(&b->narrow);
 	grant_free(b->grant);
 	path_protect_free(b->protect);
 	digest_free(b->digest);
@@ -1080,7 +1175,7 @@ broker_run(const struct broker_job *job)
 	b->digest = digest_new(NULL, 0);
 	if (b->digest == NULL)
 		return 1;
-	loaded = load(b, frontmatter_hash) && read_hash_key(b);
+	loaded = load(b, frontmatter_hash);
 	if (!open_segment(b, frontmatter_hash))
 		return 1;
 	loaded = loaded && run_skill(b);

@@ -35,6 +35,7 @@ struct broker_job {
 	double		 deadline;	/* seconds; 0: the skill's own */
 	double		 connect_timeout;	/* seconds; 0: off */
 	bool		 best_effort;
+	bool		 attest;	/* try the sandbox before the skill */
 	const char	*socket_dir;
 	const char	*const *protect;	/* files out of reach, NULL-terminated */
 	const struct policy *policy;

@@ -75,6 +75,7 @@ void
 clockwork_caller(struct clockwork *c)
 {
 	c->caller_at = clock_boot() + GRACE;
+	c->connect_at = INT64_MAX; /* it need not any more */
 	arm(c);
 }
 
@@ -89,7 +90,9 @@ clockwork_due(struct clockwork *c)
 		return CLOCK_NOTHING;
 	if (now >= c->kill_at) {
 		event = CLOCK_KILL;
+		/* After the end nothing else can become due. */
 		c->kill_at = c->terminate_at = INT64_MAX;
+		c->connect_at = c->caller_at = INT64_MAX;
 	} else if (now >= c->terminate_at) {
 		event = CLOCK_TERMINATE;
 		c->terminate_at = INT64_MAX;

@@ -636,15 +636,15 @@ server_peer(struct server *s, const struct spawn_message *m)
 		stranger(s, c);
 }
 
-/* Without init's witness the uid must do; recorded as a missing layer. */
+/* Without a PID namespace to tell by: a descendant of the sandbox's init. */
 static void
-judge_by_uid(struct server *s, struct conn *c)
+judge_by_descent(struct server *s, struct conn *c)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
 	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
-	    cred.uid == s->uid)
+	    cred.uid == s->uid && spawn_descends(s->sandbox, c->fd))
 		admit(s, c);
 	else
 		stranger(s, c);
@@ -672,7 +672,7 @@ accept_one(struct server *s)
 	TAILQ_INSERT_TAIL(&s->list, c, next);
 	s->waiting++;
 	if (!s->judge)
-		judge_by_uid(s, c);
+		judge_by_descent(s, c);
 	else if (spawn_judge(s->sandbox, fd) == -1)
 		stranger(s, c);
 }

@@ -10,6 +10,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -23,6 +24,9 @@
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "enforce/landlock.h"
+#include "enforce/seccomp.h"
 
 /*
  * Where the new root is built. Nothing that is shown in the sandbox lies
@@ -544,7 +548,7 @@ step_working_directory(const struct confine_plan *p)
 	return chdir(p->namespaces ? CONFINE_SKILL_DIR : p->skill_path);
 }
 
-/* Descriptors 0, 1, 2 and the close-on-exec one that reports are left. */
+/* Descriptors 0, 1, 2 and three close-on-exec ones of the start are left. */
 static int
 step_descriptors(const struct confine_plan *p)
 {
@@ -554,75 +558,205 @@ step_descriptors(const struct confine_plan *p)
 		if (dup2(p->stdio[i], i) == -1)
 			return -1;
 	}
-	return (int)syscall(SYS_close_range, 5, ~0U, 0);
+	return (int)syscall(SYS_close_range, CONFINE_NOTIFY_FD + 1, ~0U, 0);
 }
 
-#define CLONE_STEP(name, need, flag, guarantees)                               \
-	{ name, need, CONFINE_AT_CLONE, flag, NULL, guarantees }
-#define INIT_STEP(name, need, apply, guarantees)                               \
-	{ name, need, CONFINE_IN_INIT, 0, apply, guarantees }
-#define SKILL_STEP(name, need, apply, guarantees)                              \
-	{ name, need, CONFINE_IN_SKILL, 0, apply, guarantees }
+/* What the skill may do with files: as little as programs can live with. */
+static const struct {
+	const char *path;
+	enum landlock_access access;
+} rules_inside[] = {
+	{ "/", LANDLOCK_LIST },
+	{ "/usr", LANDLOCK_RUN },
+	{ "/bin", LANDLOCK_RUN },
+	{ "/sbin", LANDLOCK_RUN },
+	{ "/lib", LANDLOCK_RUN },
+	{ "/lib32", LANDLOCK_RUN },
+	{ "/lib64", LANDLOCK_RUN },
+	{ "/etc", LANDLOCK_READ },
+	{ "/proc", LANDLOCK_DEVICE },
+	{ "/dev", LANDLOCK_DEVICE },
+	{ "/tmp", LANDLOCK_WRITE },
+	{ CONFINE_SKILL_DIR, LANDLOCK_RUN },
+}, rules_outside[] = {
+	{ "/usr", LANDLOCK_RUN },
+	{ "/bin", LANDLOCK_RUN },
+	{ "/sbin", LANDLOCK_RUN },
+	{ "/lib", LANDLOCK_RUN },
+	{ "/lib32", LANDLOCK_RUN },
+	{ "/lib64", LANDLOCK_RUN },
+	{ "/etc/ld.so.cache", LANDLOCK_READ },
+	{ "/etc/nsswitch.conf", LANDLOCK_READ },
+	{ "/etc/passwd", LANDLOCK_READ },
+	{ "/etc/group", LANDLOCK_READ },
+	{ "/etc/localtime", LANDLOCK_READ },
+	{ "/etc/alternatives", LANDLOCK_READ },
+	{ "/etc/ssl/certs", LANDLOCK_READ },
+	{ "/etc/ssl/openssl.cnf", LANDLOCK_READ },
+	{ "/proc/cpuinfo", LANDLOCK_READ },
+	{ "/proc/meminfo", LANDLOCK_READ },
+	{ "/dev/null", LANDLOCK_DEVICE },
+	{ "/dev/zero", LANDLOCK_DEVICE },
+	{ "/dev/full", LANDLOCK_DEVICE },
+	{ "/dev/random", LANDLOCK_DEVICE },
+	{ "/dev/urandom", LANDLOCK_DEVICE },
+};
+
+static int
+allow_all(int ruleset, const struct confine_plan *p)
+{
+	size_t i, n = p->namespaces
+	    ? sizeof(rules_inside) / sizeof(rules_inside[0])
+	    : sizeof(rules_outside) / sizeof(rules_outside[0]);
+	const char *path;
+	enum landlock_access access;
+
+	for (i = 0; i < n; i++) {
+		path = p->namespaces ? rules_inside[i].path
+				     : rules_outside[i].path;
+		access = p->namespaces ? rules_inside[i].access
+				       : rules_outside[i].access;
+		/* What is not there needs no rule. */
+		if (landlock_allow(ruleset, p->landlock_abi, path, access) ==
+			-1 &&
+		    errno != ENOENT && errno != EACCES)
+			return -1;
+	}
+	return p->namespaces ? 0
+			     : landlock_allow(ruleset, p->landlock_abi,
+				   p->skill_path, LANDLOCK_RUN);
+}
+
+static int
+step_landlock(const struct confine_plan *p)
+{
+	int ruleset, result;
+
+	if (p->landlock_abi == 0) {
+		errno = ENOSYS;
+		return -1;
+	}
+	ruleset = landlock_ruleset(p->landlock_abi, true);
+	if (ruleset == -1)
+		return -1;
+	result = allow_all(ruleset, p) == 0 ? landlock_enter(ruleset) : -1;
+	close(ruleset);
+	return result;
+}
+
+/* Entered with the ruleset of the step before; here it is only said whether
+ * this kernel's Landlock has scopes. */
+static int
+step_landlock_scope(const struct confine_plan *p)
+{
+	if (p->landlock_abi >= LANDLOCK_SCOPE_ABI)
+		return 0;
+	errno = ENOSYS;
+	return -1;
+}
+
+/* Last of all: from here on only the list. Init gets the listener. */
+static int
+step_seccomp(const struct confine_plan *p)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} ancillary = { .room = { 0 } };
+	struct iovec io = { (char[1]){ 'l' }, 1 };
+	struct msghdr m = { .msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &ancillary,
+		.msg_controllen = sizeof(ancillary) };
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	int fd;
+	ssize_t n;
+
+	fd = seccomp_enter(p->filter, p->listen);
+	if (fd == -1 || !p->listen)
+		return fd;
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(h), &fd, sizeof(int));
+	n = sendmsg(CONFINE_NOTIFY_FD, &m, MSG_NOSIGNAL);
+	close(fd);
+	close(CONFINE_NOTIFY_FD);
+	return n == 1 ? 0 : -1;
+}
+
+#define CLONE_STEP(name, need, flag, instead, guarantees)                      \
+	{ name, need, CONFINE_AT_CLONE, flag, NULL, instead, guarantees }
+#define INIT_STEP(name, need, apply, instead, guarantees)                      \
+	{ name, need, CONFINE_IN_INIT, 0, apply, instead, guarantees }
+#define SKILL_STEP(name, need, apply, instead, guarantees)                     \
+	{ name, need, CONFINE_IN_SKILL, 0, apply, instead, guarantees }
 
 static const struct confine_step steps[] = {
-	CLONE_STEP("user_namespace", CONFINE_REQUIRED, CLONE_NEWUSER,
+	CLONE_STEP("user_namespace", CONFINE_IF_ABLE, CLONE_NEWUSER, NULL,
 	    "no identity and no capability of the host"),
 	CLONE_STEP("mount_namespace", CONFINE_REQUIRED, CLONE_NEWNS,
-	    "mounts of its own"),
+	    "landlock", "mounts of its own"),
 	CLONE_STEP("pid_namespace", CONFINE_REQUIRED, CLONE_NEWPID,
+	    "landlock_scope",
 	    "sees and signals its own processes only; all end together"),
 	CLONE_STEP("network_namespace", CONFINE_REQUIRED, CLONE_NEWNET,
-	    "no interface but a loopback that is down"),
-	CLONE_STEP("ipc_namespace", CONFINE_REQUIRED, CLONE_NEWIPC,
+	    "seccomp", "no interface but a loopback that is down"),
+	CLONE_STEP("ipc_namespace", CONFINE_IF_ABLE, CLONE_NEWIPC, NULL,
 	    "no System V objects or message queues of the host"),
-	CLONE_STEP("uts_namespace", CONFINE_REQUIRED, CLONE_NEWUTS,
+	CLONE_STEP("uts_namespace", CONFINE_IF_ABLE, CLONE_NEWUTS, NULL,
 	    "a host name of its own"),
-	CLONE_STEP("cgroup_namespace", CONFINE_IF_ABLE, CLONE_NEWCGROUP,
+	CLONE_STEP("cgroup_namespace", CONFINE_IF_ABLE, CLONE_NEWCGROUP, NULL,
 	    "does not see where it stands among the host's cgroups"),
-	INIT_STEP("oom_score", CONFINE_IF_ABLE, step_oom_score,
+	INIT_STEP("oom_score", CONFINE_IF_ABLE, step_oom_score, NULL,
 	    "when memory runs out, the skill is ended first"),
-	INIT_STEP("identity", CONFINE_ALWAYS, step_identity,
+	INIT_STEP("identity", CONFINE_ALWAYS, step_identity, NULL,
 	    "never host root; as root a host uid of its own"),
-	INIT_STEP("death_signal", CONFINE_ALWAYS, step_death_signal,
+	INIT_STEP("death_signal", CONFINE_ALWAYS, step_death_signal, NULL,
 	    "dies when the broker dies"),
-	INIT_STEP("not_dumpable", CONFINE_ALWAYS, step_not_dumpable,
+	INIT_STEP("not_dumpable", CONFINE_ALWAYS, step_not_dumpable, NULL,
 	    "init's memory and descriptors cannot be looked at"),
-	INIT_STEP("keyring", CONFINE_IF_ABLE, step_keyring,
+	INIT_STEP("keyring", CONFINE_IF_ABLE, step_keyring, NULL,
 	    "no key of the caller's session"),
 	INIT_STEP("nested_namespaces", CONFINE_IF_ABLE, step_nested_namespaces,
+	    NULL,
 	    "cannot make a user namespace of its own"),
 	INIT_STEP("private_root", CONFINE_REQUIRED, step_private_root,
+	    "landlock",
 	    "read-only /usr, parts of /etc, the skill's directory, no more"),
-	INIT_STEP("client", CONFINE_IF_ABLE, step_client,
+	INIT_STEP("client", CONFINE_IF_ABLE, step_client, NULL,
 	    "the cyberos command is in the search path"),
 	INIT_STEP("private_tmp", CONFINE_REQUIRED, step_private_tmp,
+	    "landlock",
 	    "a limited /tmp with this invocation's socket and no other"),
-	INIT_STEP("devices", CONFINE_REQUIRED, step_devices,
+	INIT_STEP("devices", CONFINE_REQUIRED, step_devices, "landlock",
 	    "null, zero, full, random, urandom and no other device"),
-	INIT_STEP("proc", CONFINE_IF_ABLE, step_proc,
+	INIT_STEP("proc", CONFINE_IF_ABLE, step_proc, NULL,
 	    "a /proc that shows its own processes only"),
-	INIT_STEP("pivot_root", CONFINE_REQUIRED, step_pivot_root,
+	INIT_STEP("pivot_root", CONFINE_REQUIRED, step_pivot_root, "landlock",
 	    "the host's file system is not there any more"),
-	INIT_STEP("hostname", CONFINE_IF_ABLE, step_hostname,
+	INIT_STEP("hostname", CONFINE_IF_ABLE, step_hostname, NULL,
 	    "does not learn the host's name"),
-	INIT_STEP("capabilities", CONFINE_ALWAYS, step_capabilities,
+	INIT_STEP("capabilities", CONFINE_ALWAYS, step_capabilities, NULL,
 	    "none, in all five sets"),
-	INIT_STEP("no_new_privs", CONFINE_ALWAYS, step_no_new_privs,
+	INIT_STEP("no_new_privs", CONFINE_ALWAYS, step_no_new_privs, NULL,
 	    "no program gives it more rights than it has"),
-	SKILL_STEP("session", CONFINE_ALWAYS, step_session,
+	SKILL_STEP("session", CONFINE_ALWAYS, step_session, NULL,
 	    "no controlling terminal, a process group of its own"),
-	SKILL_STEP("signals", CONFINE_ALWAYS, step_signals,
+	SKILL_STEP("signals", CONFINE_ALWAYS, step_signals, NULL,
 	    "default dispositions, nothing blocked"),
 	SKILL_STEP("working_directory", CONFINE_ALWAYS,
-	    step_working_directory, "begins in the skill's directory"),
-	SKILL_STEP("descriptors", CONFINE_ALWAYS, step_descriptors,
+	    step_working_directory, NULL, "begins in the skill's directory"),
+	SKILL_STEP("descriptors", CONFINE_ALWAYS, step_descriptors, NULL,
 	    "0, 1 and 2 only"),
-	SKILL_STEP("limits", CONFINE_ALWAYS, step_limits,
+	SKILL_STEP("limits", CONFINE_ALWAYS, step_limits, NULL,
 	    "memory, processor time, processes, files, no core dumps"),
-	{ "landlock", CONFINE_REQUIRED, CONFINE_NOT_BUILT, 0, NULL,
-	    "files, TCP, abstract sockets and signals, once more" },
-	{ "seccomp", CONFINE_REQUIRED, CONFINE_NOT_BUILT, 0, NULL,
-	    "a list of system calls, refused attempts recorded" },
+	SKILL_STEP("landlock", CONFINE_IF_ABLE, step_landlock, NULL,
+	    "files, devices and TCP once more, by rules of its own"),
+	SKILL_STEP("landlock_scope", CONFINE_IF_ABLE, step_landlock_scope,
+	    NULL, "no abstract socket and no signal reaches the outside"),
+	SKILL_STEP("seccomp", CONFINE_REQUIRED, step_seccomp, NULL,
+	    "a list of system calls; refused attempts are recorded"),
 };
 
 _Static_assert(sizeof(steps) / sizeof(steps[0]) <= CONFINE_STEPS_MAX,
@@ -635,16 +769,41 @@ confine_steps(size_t *n)
 	return steps;
 }
 
+static bool
+is_active(const uint8_t states[], const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if (strcmp(steps[i].name, name) == 0)
+			return states[i] == CONFINE_ACTIVE;
+	}
+	return false;
+}
+
+const struct confine_step *
+confine_missing(const uint8_t states[], bool best_effort)
+{
+	const struct confine_step *s;
+	size_t i;
+
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		s = &steps[i];
+		if (states[i] == CONFINE_ACTIVE ||
+		    s->need == CONFINE_IF_ABLE)
+			continue;
+		if (s->need == CONFINE_ALWAYS)
+			return s;
+		if (best_effort ||
+		    (s->instead != NULL && is_active(states, s->instead)))
+			continue;
+		return s;
+	}
+	return NULL;
+}
+
 const char *
 confine_state_word(enum confine_state state)
 {
-	switch (state) {
-	case CONFINE_ACTIVE:
-		return "active";
-	case CONFINE_UNBUILT:
-		return "not built";
-	case CONFINE_MISSING:
-		break;
-	}
-	return "not available";
+	return state == CONFINE_ACTIVE ? "active" : "not available";
 }

@@ -22,17 +22,16 @@ enum confine_need {
 enum confine_place {
 	CONFINE_AT_CLONE,	/* a flag of clone3 */
 	CONFINE_IN_INIT,	/* in the small init, PID 1 of the sandbox */
-	CONFINE_IN_SKILL,	/* in the skill's process, before exec */
-	CONFINE_NOT_BUILT	/* not part of this version */
+	CONFINE_IN_SKILL	/* in the skill's process, before exec */
 };
 
 enum confine_state {
 	CONFINE_MISSING,
-	CONFINE_ACTIVE,
-	CONFINE_UNBUILT
+	CONFINE_ACTIVE
 };
 
 struct confine_plan;
+struct seccomp_program;
 
 struct confine_step {
 	const char		*name;
@@ -41,6 +40,7 @@ struct confine_step {
 	uint64_t		 flag;		/* CONFINE_AT_CLONE */
 	/* 0 or -1 with errno; async-signal-safe: runs between fork and exec. */
 	int			(*apply)(const struct confine_plan *);
+	const char		*instead;	/* a layer that makes up for it, or NULL */
 	const char		*guarantees;
 };
 
@@ -48,7 +48,14 @@ struct confine_step {
 
 const struct confine_step *confine_steps(size_t *n);
 
-/* "active", "not available", "not built". */
+/*
+ * Are the layers that are there enough for the mode? A required layer may be
+ * made up for by the one that its row names. NULL, or the first that is missing.
+ */
+const struct confine_step *confine_missing(const uint8_t states[],
+	    bool best_effort);
+
+/* "active", "not available". */
 const char	*confine_state_word(enum confine_state);
 
 /* Something of the host that shows in the sandbox. */
@@ -81,11 +88,24 @@ struct confine_plan {
 	char		**argv;		/* argv[0] is filled in */
 	const char	*main_path[2];	/* of main: on the host, and inside */
 	char *const	*envp[2];	/* likewise; the socket's path differs */
+	int		 landlock_abi;	/* 0: the kernel has none */
+	const struct seccomp_program *filter;	/* set by spawn */
+	bool		 listen;	/* set by spawn: attempts are recorded */
+	bool		 attest;	/* try the attempts of probe.c first */
+	const struct seccomp_program *silent;	/* set by spawn, for these */
+	const char	*abstract_name;	/* of a socket outside, or "" */
+	pid_t		 broker_pid;
+	int64_t		 total_ns;	/* T of SPEC 9: init ends it then, too */
 	int		 report_fd;	/* set by spawn */
 	int		 go_fd;		/* set by spawn */
 	int		 control_fd;	/* set by spawn: init's end */
 	int		 keep_fd;	/* held by init while it lives, or -1 */
 };
+
+/* Where the skill's process has what its start needs, until the exec. */
+#define CONFINE_REPORT_FD	3
+#define CONFINE_GO_FD		4
+#define CONFINE_NOTIFY_FD	5	/* to init, for the listener */
 
 #define CONFINE_INSIDE_ID	1000	/* uid and gid in the sandbox */
 #define CONFINE_SKILL_DIR	"/skill"

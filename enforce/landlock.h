@@ -9,6 +9,8 @@
  * enforce/. Everything but landlock_abi may be called between fork and exec.
  */
 
+#define LANDLOCK_SCOPE_ABI	6	/* abstract sockets and signals */
+
 /* The kernel's ABI version; 0 when there is no Landlock. */
 int	landlock_abi(void);
 

@@ -238,16 +238,24 @@ memory_segment_ok(const char *seg, size_t len, bool *stop)
 	return good;
 }
 
+const char *const *
+path_memory_roots(void)
+{
+	static const char *const roots[] = {"memories", "meta", "company",
+	    "module", "member", "client", "project", "persona", NULL};
+
+	return roots;
+}
+
 static bool
 memory_first_ok(const char *canonical)
 {
-	static const char *const first[] = {"memories", "meta", "company",
-	    "module", "member", "client", "project", "persona"};
-	size_t i, len = strcspn(canonical, "/");
+	const char *const *first;
+	size_t len = strcspn(canonical, "/");
 
-	for (i = 0; i < sizeof(first) / sizeof(first[0]); i++) {
-		if (strlen(first[i]) == len &&
-		    memcmp(first[i], canonical, len) == 0)
+	for (first = path_memory_roots(); *first != NULL; first++) {
+		if (strlen(*first) == len &&
+		    memcmp(*first, canonical, len) == 0)
 			return true;
 	}
 	return false;

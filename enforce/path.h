@@ -23,6 +23,9 @@
  */
 int	path_memory(const char *path, size_t len, char out[PATH_MAX]);
 
+/* The eight first segments of SPEC 4.2, NULL-terminated. */
+const char *const *path_memory_roots(void);
+
 /*
  * Open an existing memory file beneath root_fd for reading, links refused
  * (openat2 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS):

@@ -1,16 +1,13 @@
 /*
- * From broker to skill: clone, init, the steps, the exec. Init is a fork of
- * the broker that keeps its control socket and nothing else; it reaps, passes
- * on SIGTERM, judges peers, and its end is the end of everything below it. No
- * sandbox is half built: either all that is required holds, or the start ends
- * here, or (best effort) it begins again without any namespace.
+ * From broker to skill: clone, maps, the judgement whether what was reached is
+ * enough, the word to go. What runs on the other side is in init.c.
  */
 
 #include "enforce/spawn.h"
 
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,37 +19,16 @@
 #include <grp.h>
 #include <linux/sched.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What comes up the report pipe; small enough for the write to be atomic. */
-struct report {
-	int step;  /* index in the table, or one of these */
-	int error; /* 0: the step holds */
-};
-#define REPORT_READY (-1) /* the skill's process waits */
-#define REPORT_EXEC (-2)
-#define REPORT_FORK (-3)
-
-/* Where the skill's process has its two pipes; step_descriptors spares them. */
-#define SKILL_REPORT_FD 3
-#define SKILL_GO_FD 4
-
-/* What goes over the control socket, both ways. */
-struct control {
-	char what;
-	struct spawn_message message;
-};
-#define CONTROL_MAPS_WANTED 'm'
-#define CONTROL_MAPS_WRITTEN 'M'
-#define CONTROL_TERMINATE 'T'
-#define CONTROL_JUDGE 'J'
-#define CONTROL_PEER 'j'
-#define CONTROL_STATUS 's'
+#include "enforce/init.h"
+#include "enforce/landlock.h"
+#include "enforce/probe.h"
+#include "enforce/seccomp.h"
 
 void
 spawn_init(struct spawned *s)
@@ -103,294 +79,6 @@ spawn_close_others(int *keep, size_t n)
 	return (int)syscall(SYS_close_range, from, ~0U, 0);
 }
 
-/* --- in init and in the skill's process: async-signal-safe only --- */
-
-static void
-report(int fd, int step, int error)
-{
-	struct report r = { step, error };
-	ssize_t n;
-
-	do
-		n = write(fd, &r, sizeof(r));
-	while (n == -1 && errno == EINTR);
-}
-
-/* With namespaces the steps lean on each other: a root that is half there
- * would put the next mount into somebody's working directory. */
-static bool
-can_do_without(const struct confine_plan *p, const struct confine_step *step)
-{
-	return step->need == CONFINE_IF_ABLE ||
-	    (step->need == CONFINE_REQUIRED && p->best_effort &&
-		!p->namespaces);
-}
-
-/* Apply the steps of one place; false when the start must end here. */
-static bool
-apply_steps(const struct confine_plan *p, enum confine_place place, int fd)
-{
-	const struct confine_step *step;
-	size_t i, n;
-	int error;
-
-	step = confine_steps(&n);
-	for (i = 0; i < n; i++, step++) {
-		if (step->place != place)
-			continue;
-		error = step->apply(p) == 0 ? 0 : errno;
-		report(fd, (int)i, error);
-		if (error != 0 && !can_do_without(p, step))
-			return false;
-	}
-	return true;
-}
-
-static void
-skill_process(const struct confine_plan *p)
-{
-	int up, go_fd;
-	ssize_t n;
-	char go;
-
-	/* Away from the low numbers first: each may stand on the other's. */
-	up = fcntl(p->report_fd, F_DUPFD_CLOEXEC, 10);
-	go_fd = fcntl(p->go_fd, F_DUPFD_CLOEXEC, 10);
-	if (dup3(up, SKILL_REPORT_FD, O_CLOEXEC) == -1 ||
-	    dup3(go_fd, SKILL_GO_FD, O_CLOEXEC) == -1)
-		_exit(125);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 ||
-	    !apply_steps(p, CONFINE_IN_SKILL, SKILL_REPORT_FD))
-		_exit(125);
-	report(SKILL_REPORT_FD, REPORT_READY, 0);
-	do
-		n = read(SKILL_GO_FD, &go, 1);
-	while (n == -1 && errno == EINTR);
-	if (n != 1)
-		_exit(125);
-	p->argv[0] = (char *)(uintptr_t)p->main_path[p->namespaces];
-	execve(p->argv[0], p->argv, p->envp[p->namespaces]);
-	report(SKILL_REPORT_FD, REPORT_EXEC, errno);
-	_exit(126);
-}
-
-static void
-send_control(int fd, const struct control *c)
-{
-	ssize_t n;
-
-	do
-		n = send(fd, c, sizeof(*c), MSG_NOSIGNAL);
-	while (n == -1 && errno == EINTR);
-}
-
-/* Receive a message and, with it, at most one descriptor. */
-static ssize_t
-receive_control(int fd, struct control *c, int *passed, int flags)
-{
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} ancillary;
-	struct iovec io = { c, sizeof(*c) };
-	struct msghdr m = { .msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &ancillary,
-		.msg_controllen = sizeof(ancillary) };
-	struct cmsghdr *h;
-	ssize_t n;
-
-	*passed = -1;
-	do
-		n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
-	while (n == -1 && errno == EINTR);
-	if (n <= 0)
-		return n;
-	h = CMSG_FIRSTHDR(&m);
-	if (h != NULL && h->cmsg_level == SOL_SOCKET &&
-	    h->cmsg_type == SCM_RIGHTS &&
-	    h->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(passed, CMSG_DATA(h), sizeof(int));
-	return n;
-}
-
-/* The kernel keeps the peer's identity of connect time, translated for us. */
-static void
-judge(int control_fd, int conn_fd)
-{
-	struct control c = { .what = CONTROL_PEER };
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	c.message.uid = (uid_t)-1;
-	if (conn_fd != -1 &&
-	    getsockopt(conn_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
-		c.message.pid = cred.pid;
-		c.message.uid = cred.uid;
-	}
-	if (conn_fd != -1)
-		close(conn_fd);
-	send_control(control_fd, &c);
-}
-
-/* Reap everything; true when it was the skill's own process. */
-static bool
-reap(pid_t skill, struct control *status)
-{
-	siginfo_t info;
-
-	for (;;) {
-		memset(&info, 0, sizeof(info));
-		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == -1 ||
-		    info.si_pid == 0)
-			return false;
-		if (info.si_pid == skill) {
-			status->what = CONTROL_STATUS;
-			status->message.code = info.si_code;
-			status->message.status = info.si_status;
-			return true;
-		}
-	}
-}
-
-/* SIGKILL to each child of init; false when there is none. */
-static bool
-kill_children(void)
-{
-	char text[4096], *at;
-	pid_t pid = 0;
-	ssize_t n;
-	bool any = false;
-	int fd;
-
-	fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
-	if (fd == -1)
-		return false;
-	n = read(fd, text, sizeof(text));
-	close(fd);
-	for (at = text; at < text + n; at++) {
-		if (*at >= '0' && *at <= '9') {
-			pid = pid * 10 + (*at - '0');
-			continue;
-		}
-		if (pid > 0 && kill(pid, SIGKILL) == 0)
-			any = true;
-		pid = 0;
-	}
-	return any;
-}
-
-/*
- * The end of init is the end of its PID namespace. Without one: all that has
- * the invocation's own uid, or, where it is the user's, one generation after
- * the other, since orphans become children of init. Children are not reaped
- * in between, so no number is anybody else's.
- */
-static void
-end_rest(const struct confine_plan *p, pid_t skill)
-{
-	if (p->namespaces)
-		_exit(0);
-	if (p->root) {
-		kill(-1, SIGKILL);
-		_exit(0);
-	}
-	kill(-skill, SIGKILL);
-	while (kill_children())
-		waitid(P_ALL, 0, NULL, WEXITED);
-	_exit(0);
-}
-
-static void
-pass_terminate(const struct confine_plan *p, pid_t skill)
-{
-	pid_t all = p->namespaces ? -1 : -skill;
-
-	kill(all, SIGTERM);
-	kill(all, SIGCONT);
-}
-
-static void
-init_loop(const struct confine_plan *p, pid_t skill, int signal_fd)
-{
-	struct pollfd fds[2] = { { p->control_fd, POLLIN, 0 },
-		{ signal_fd, POLLIN, 0 } };
-	struct signalfd_siginfo drop;
-	struct control c;
-	ssize_t n;
-	int passed;
-
-	for (;;) {
-		memset(&c, 0, sizeof(c));
-		if (reap(skill, &c)) {
-			send_control(p->control_fd, &c);
-			end_rest(p, skill);
-		}
-		if (poll(fds, 2, -1) == -1 && errno != EINTR)
-			end_rest(p, skill);
-		if (fds[1].revents != 0 &&
-		    read(signal_fd, &drop, sizeof(drop)) == -1 &&
-		    errno != EAGAIN && errno != EINTR)
-			end_rest(p, skill);
-		if (fds[0].revents == 0)
-			continue;
-		n = receive_control(p->control_fd, &c, &passed, MSG_DONTWAIT);
-		if (n == 0 || (n == -1 && errno != EAGAIN)) {
-			end_rest(p, skill); /* the broker is gone */
-		} else if (n == -1) {
-			continue;
-		} else if (c.what == CONTROL_TERMINATE) {
-			pass_terminate(p, skill);
-		} else if (c.what == CONTROL_JUDGE) {
-			judge(p->control_fd, passed);
-		}
-	}
-}
-
-static void
-init_process(struct confine_plan *p)
-{
-	struct control c = { .what = CONTROL_MAPS_WANTED };
-	int keep[] = { p->control_fd, p->report_fd, p->go_fd, p->keep_fd,
-		p->stdio[0], p->stdio[1], p->stdio[2] };
-	sigset_t chld;
-	pid_t skill;
-	int signal_fd, passed, i;
-
-	umask(022);
-	/* The map files belong to root while we are not dumpable. */
-	prctl(PR_SET_DUMPABLE, 1);
-	send_control(p->control_fd, &c);
-	if (receive_control(p->control_fd, &c, &passed, 0) <= 0 ||
-	    c.what != CONTROL_MAPS_WRITTEN)
-		_exit(125);
-	if (!apply_steps(p, CONFINE_IN_INIT, p->report_fd))
-		_exit(125);
-	if (!p->namespaces)
-		prctl(PR_SET_CHILD_SUBREAPER, 1);
-	/* Blocked and read from a descriptor: init has no handler at all. */
-	sigemptyset(&chld);
-	sigaddset(&chld, SIGCHLD);
-	if (sigprocmask(SIG_SETMASK, &chld, NULL) == -1 ||
-	    spawn_close_others(keep, sizeof(keep) / sizeof(keep[0])) == -1 ||
-	    (skill = fork()) == -1) {
-		report(p->report_fd, REPORT_FORK, errno);
-		_exit(125);
-	}
-	if (skill == 0)
-		skill_process(p);
-	close(p->report_fd);
-	close(p->go_fd);
-	for (i = 0; i < 3; i++)
-		close(p->stdio[i]);
-	signal_fd = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (signal_fd == -1)
-		end_rest(p, skill);
-	init_loop(p, skill, signal_fd);
-}
-
-/* --- in the broker --- */
-
 static int
 write_map(pid_t pid, const char *file, const char *text)
 {
@@ -435,53 +123,48 @@ clone_init(uint64_t flags, int *pidfd)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-/* All namespaces at once, or none of them. */
-static pid_t
-clone_sandbox(const struct confine_plan *p, struct spawned *s)
+static uint64_t
+namespace_flags(void)
 {
 	const struct confine_step *step;
 	uint64_t flags = 0;
 	size_t i, n;
-	pid_t pid;
 
 	step = confine_steps(&n);
 	for (i = 0; i < n; i++) {
 		if (step[i].place == CONFINE_AT_CLONE)
 			flags |= step[i].flag;
-		s->states[i] = step[i].place == CONFINE_NOT_BUILT
-		    ? CONFINE_UNBUILT
-		    : CONFINE_MISSING;
 	}
-	pid = clone_init(p->namespaces ? flags : 0, &s->init_pidfd);
-	for (i = 0; pid > 0 && i < n; i++) {
-		if (step[i].place == CONFINE_AT_CLONE && p->namespaces)
-			s->states[i] = CONFINE_ACTIVE;
-	}
-	return pid;
+	return flags;
 }
 
-/* Hosts take user namespaces away in several ways; some let the clone succeed
- * and refuse what comes after it. */
-static const char *
-advice(const struct confine_plan *p, int error)
-{
-	if (!p->namespaces ||
-	    (error != EPERM && error != EACCES && error != ENOSPC &&
-		error != EUSERS && error != ENOSYS && error != EROFS))
-		return "";
-	return "; look at the sysctls user.max_user_namespaces, "
-	       "kernel.unprivileged_userns_clone and "
-	       "kernel.apparmor_restrict_unprivileged_userns, or use "
-	       "--sandbox best-effort";
-}
-
-/* Follow the reports until the skill waits or something required failed. */
-static int
-follow(const struct confine_plan *p, struct spawned *s, char *why,
-    size_t whylen)
+static void
+first_states(const struct confine_plan *p, struct spawned *s)
 {
 	const struct confine_step *step;
-	struct report r;
+	size_t i, n;
+
+	memset(s->probes, PROBE_UNTRIED, sizeof(s->probes));
+	step = confine_steps(&n);
+	for (i = 0; i < n; i++)
+		s->states[i] = step[i].place == CONFINE_AT_CLONE &&
+			p->namespaces
+		    ? CONFINE_ACTIVE
+		    : CONFINE_MISSING;
+}
+
+/* Where a start failed, for the next try and for the message. */
+struct trouble {
+	const char *step;
+	int error;
+};
+
+/* Follow the reports until the skill waits or its start has ended. */
+static int
+follow(struct spawned *s, struct trouble *t)
+{
+	const struct confine_step *step;
+	struct init_report r;
 	ssize_t got;
 	size_t n;
 
@@ -490,53 +173,76 @@ follow(const struct confine_plan *p, struct spawned *s, char *why,
 		do
 			got = read(s->report_fd, &r, sizeof(r));
 		while (got == -1 && errno == EINTR);
-		if (got != (ssize_t)sizeof(r)) {
-			snprintf(why, whylen, "the sandbox ended before the "
-					      "skill could start");
-			return -1;
-		}
-		if (r.step == REPORT_READY)
+		if (got != (ssize_t)sizeof(r))
+			return -1; /* the last report said why */
+		if (r.step == INIT_REPORT_READY)
 			return 0;
+		if (r.step >= INIT_REPORT_PROBE &&
+		    r.step < INIT_REPORT_PROBE + PROBES_MAX) {
+			s->probes[r.step - INIT_REPORT_PROBE] =
+			    (uint8_t)r.error;
+			continue;
+		}
+		t->error = r.error;
 		if (r.step < 0 || (size_t)r.step >= n) {
-			snprintf(why, whylen, "sandbox: fork: %s",
-			    strerror(r.error));
+			t->step = "fork";
 			return -1;
 		}
-		if (r.error == 0) {
+		t->step = step[r.step].name;
+		if (r.error == 0)
 			s->states[r.step] = CONFINE_ACTIVE;
-			continue;
-		}
-		if (can_do_without(p, &step[r.step]))
-			continue;
-		snprintf(why, whylen, "sandbox: %s: %s%s", step[r.step].name,
-		    strerror(r.error), advice(p, r.error));
-		return -1;
 	}
 }
 
-static int
-attempt(struct confine_plan *p, struct spawned *s, char *why, size_t whylen)
+static void
+stop(struct spawned *s)
 {
-	struct control c = { .what = 0 };
-	int control[2] = { -1, -1 }, rep[2] = { -1, -1 }, go[2] = { -1, -1 };
-	int passed, result = -1;
+	if (s->init_pid > 0) {
+		spawn_kill(s);
+		spawn_wait(s);
+	}
+	spawn_clear(s);
+	s->init_pid = -1;
+}
 
+static int
+hand_over_maps(const struct confine_plan *p, const struct spawned *s)
+{
+	struct init_control c;
+	int passed;
+
+	memset(&c, 0, sizeof(c));
+	if (init_receive(s->control_fd, &c, &passed, 0) <= 0 ||
+	    (p->namespaces && write_maps(s->init_pid, p) == -1))
+		return -1;
+	c.what = INIT_MAPS_WRITTEN;
+	return init_send(s->control_fd, &c, -1, 0) == -1 ? -1 : 0;
+}
+
+/* One try, in this configuration; 0 when the skill's process waits. */
+static int
+start_once(struct confine_plan *p, struct spawned *s, struct trouble *t)
+{
+	int control[2] = { -1, -1 }, rep[2] = { -1, -1 }, go[2] = { -1, -1 };
+	int result = -1;
+
+	t->step = p->namespaces ? "user_namespace" : "clone";
+	first_states(p, s);
+	s->namespaces = p->namespaces;
+	s->own_uid = p->root ? p->host_uid : 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) ==
 		-1 ||
 	    pipe2(rep, O_CLOEXEC) == -1 || pipe2(go, O_CLOEXEC) == -1) {
-		snprintf(why, whylen, "sandbox: %s", strerror(errno));
+		t->error = errno;
 		goto out;
 	}
-	s->namespaces = p->namespaces;
-	s->own_uid = p->root ? p->host_uid : 0;
 	p->control_fd = control[1];
 	p->report_fd = rep[1];
 	p->go_fd = go[0];
-	s->init_pid = clone_sandbox(p, s);
+	s->init_pid = clone_init(p->namespaces ? namespace_flags() : 0,
+	    &s->init_pidfd);
 	if (s->init_pid == -1) {
-		snprintf(why, whylen, "sandbox: %s: %s%s",
-		    p->namespaces ? "user_namespace" : "clone", strerror(errno),
-		    advice(p, errno));
+		t->error = errno;
 		goto out;
 	}
 	if (s->init_pid == 0) {
@@ -544,7 +250,6 @@ attempt(struct confine_plan *p, struct spawned *s, char *why, size_t whylen)
 		close(rep[0]);
 		close(go[1]);
 		init_process(p);
-		_exit(125);
 	}
 	s->control_fd = control[0];
 	s->report_fd = rep[0];
@@ -553,52 +258,122 @@ attempt(struct confine_plan *p, struct spawned *s, char *why, size_t whylen)
 	close_fd(&control[1]);
 	close_fd(&rep[1]);
 	close_fd(&go[0]);
-	if (receive_control(s->control_fd, &c, &passed, 0) <= 0) {
-		snprintf(why, whylen, "sandbox: init is gone");
+	if (hand_over_maps(p, s) == -1) {
+		t->error = errno;
 		goto out;
 	}
-	if (p->namespaces && write_maps(s->init_pid, p) == -1) {
-		snprintf(why, whylen, "sandbox: user_namespace: uid map: %s%s",
-		    strerror(errno), advice(p, errno));
-		goto out;
-	}
-	c.what = CONTROL_MAPS_WRITTEN;
-	send_control(s->control_fd, &c);
-	result = follow(p, s, why, whylen);
+	result = follow(s, t);
 out:
-	if (result == -1 && s->init_pid > 0) {
-		spawn_kill(s);
-		spawn_wait(s);
-		spawn_clear(s);
-	}
 	close_fd(&control[0]);
 	close_fd(&control[1]);
 	close_fd(&rep[0]);
 	close_fd(&rep[1]);
 	close_fd(&go[0]);
 	close_fd(&go[1]);
+	if (result == -1)
+		stop(s);
 	return result;
 }
 
+/* Hosts take user namespaces away in several ways; some let the clone succeed
+ * and refuse what comes after it. */
+static const char *
+advice(int error)
+{
+	if ((error != EPERM && error != EACCES && error != ENOSPC &&
+		error != EUSERS && error != ENOSYS && error != EROFS))
+		return "";
+	return "; look at the sysctls user.max_user_namespaces, "
+	       "kernel.unprivileged_userns_clone and "
+	       "kernel.apparmor_restrict_unprivileged_userns, or use "
+	       "--sandbox best-effort";
+}
+
+static void
+explain(const struct trouble *t, const struct confine_step *missing,
+    char *why, size_t whylen)
+{
+	if (missing == NULL)
+		snprintf(why, whylen, "sandbox: %s: %s%s", t->step,
+		    strerror(t->error), advice(t->error));
+	else
+		snprintf(why, whylen,
+		    "sandbox: %s is required and not available (%s: %s)%s",
+		    missing->name, t->step, strerror(t->error),
+		    advice(t->error));
+}
+
+/* Compile the filter for a configuration and try it. */
+static int
+start_with(struct confine_plan *p, struct spawned *s, struct trouble *t,
+    bool namespaces, bool listen)
+{
+	struct seccomp_program program = { NULL, 0 }, silent = { NULL, 0 };
+	int result = -1;
+
+	p->namespaces = namespaces;
+	p->listen = listen;
+	if (seccomp_compile(SECCOMP_SKILL, listen, !namespaces, &program) ==
+		-1 ||
+	    (p->attest &&
+		seccomp_compile(SECCOMP_SKILL, false, !namespaces, &silent) ==
+		    -1)) {
+		t->step = "seccomp";
+		t->error = errno;
+	} else {
+		p->filter = &program;
+		p->silent = &silent;
+		result = start_once(p, s, t);
+	}
+	p->filter = p->silent = NULL;
+	seccomp_program_clear(&program);
+	seccomp_program_clear(&silent);
+	return result;
+}
+
+/*
+ * All namespaces with a listener; without a listener where an outer sandbox
+ * has taken it; without namespaces where the host has none for us. What a try
+ * has reached is judged as a whole, and only then the skill may go.
+ */
 int
 spawn_start(struct confine_plan *p, struct spawned *s, char *why,
     size_t whylen)
 {
+	static const struct {
+		bool namespaces, listen;
+	} tries[] = { { true, true }, { true, false }, { false, true },
+		{ false, false } };
+	const struct confine_step *missing = NULL;
+	struct trouble t = { "fork", 0 }, first = { NULL, 0 };
+	size_t i;
+
 	if (whylen > 0)
 		why[0] = '\0';
-	p->namespaces = true;
-	if (attempt(p, s, why, whylen) == 0)
-		return 0;
-	if (!p->best_effort)
-		return -1;
-	p->namespaces = false;
-	return attempt(p, s, why, whylen);
+	p->landlock_abi = landlock_abi();
+	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		/* The listener is left out only if it was the trouble. */
+		if (!tries[i].listen && strcmp(t.step, "seccomp") != 0)
+			continue;
+		if (start_with(p, s, &t, tries[i].namespaces,
+			tries[i].listen) == 0) {
+			missing = confine_missing(s->states, p->best_effort);
+			if (missing == NULL)
+				break;
+			stop(s);
+		}
+		if (first.step == NULL)
+			first = t;
+	}
+	if (first.step != NULL)
+		explain(&first, missing, why, whylen);
+	return i < sizeof(tries) / sizeof(tries[0]) ? 0 : -1;
 }
 
 int
 spawn_go(struct spawned *s)
 {
-	struct report r;
+	struct init_report r;
 	ssize_t n;
 
 	/* It fails only when nobody is there any more; their end is seen by
@@ -616,9 +391,18 @@ spawn_go(struct spawned *s)
 void
 spawn_terminate(const struct spawned *s)
 {
-	struct control c = { .what = CONTROL_TERMINATE };
+	struct init_control c = { .what = INIT_TERMINATE };
 
-	send_control(s->control_fd, &c);
+	init_send(s->control_fd, &c, -1, 0);
+}
+
+void
+spawn_deadline(const struct spawned *s, int64_t at)
+{
+	struct init_control c = { .what = INIT_DEADLINE };
+
+	c.message.deadline = at;
+	init_send(s->control_fd, &c, -1, 0);
 }
 
 /* A process of that uid and without any capability reaches just what we mean. */
@@ -675,36 +459,21 @@ spawn_wait(const struct spawned *s)
 int
 spawn_judge(const struct spawned *s, int conn_fd)
 {
-	struct control c = { .what = CONTROL_JUDGE };
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} ancillary = { .room = { 0 } };
-	struct iovec io = { &c, sizeof(c) };
-	struct msghdr m = { .msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &ancillary,
-		.msg_controllen = sizeof(ancillary) };
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	struct init_control c = { .what = INIT_JUDGE };
 
-	h->cmsg_level = SOL_SOCKET;
-	h->cmsg_type = SCM_RIGHTS;
-	h->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(h), &conn_fd, sizeof(int));
-	return sendmsg(s->control_fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) == -1
-	    ? -1
-	    : 0;
+	return init_send(s->control_fd, &c, conn_fd, MSG_DONTWAIT) == -1 ? -1
+									 : 0;
 }
 
 enum spawn_event
 spawn_receive(const struct spawned *s, struct spawn_message *out)
 {
-	struct control c;
+	struct init_control c;
 	ssize_t n;
 	int passed;
 
 	memset(&c, 0, sizeof(c));
-	n = receive_control(s->control_fd, &c, &passed, MSG_DONTWAIT);
+	n = init_receive(s->control_fd, &c, &passed, MSG_DONTWAIT);
 	if (passed != -1)
 		close(passed);
 	if (n == -1 && errno == EAGAIN)
@@ -712,9 +481,83 @@ spawn_receive(const struct spawned *s, struct spawn_message *out)
 	if (n != (ssize_t)sizeof(c))
 		return SPAWN_GONE;
 	*out = c.message;
-	if (c.what == CONTROL_STATUS)
+	out->attempt.target[SPAWN_TARGET - 1] = '\0';
+	if (c.what == INIT_STATUS)
 		return SPAWN_STATUS;
-	return c.what == CONTROL_PEER ? SPAWN_PEER : SPAWN_NOTHING;
+	if (c.what == INIT_ATTEMPT)
+		return SPAWN_ATTEMPT;
+	return c.what == INIT_PEER ? SPAWN_PEER : SPAWN_NOTHING;
+}
+
+const char *
+spawn_call_name(int nr, char out[32])
+{
+	return seccomp_call_name(nr, out);
+}
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+#define PIDFD_INFO_IOCTL _IOWR(0xFF, 11, struct pidfd_info_v0)
+#define ANCESTORS_MAX 4096
+
+/* struct pidfd_info of the kernel, first published form (linux/pidfd.h). */
+struct pidfd_info_v0 {
+	uint64_t mask;
+	uint64_t cgroupid;
+	uint32_t pid, tgid, ppid;
+	uint32_t ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+	int32_t exit_code;
+};
+
+/* The parent's pid as the kernel tells it of a process that is held. */
+static pid_t
+parent_of(int pidfd, pid_t *self)
+{
+	struct pidfd_info_v0 info;
+
+	*self = -1;
+
+	memset(&info, 0, sizeof(info));
+	info.mask = 1; /* PIDFD_INFO_PID */
+	if (ioctl(pidfd, PIDFD_INFO_IOCTL, &info) == -1)
+		return -1;
+	*self = (pid_t)info.tgid;
+	return (pid_t)info.ppid;
+}
+
+bool
+spawn_descends(const struct spawned *s, int conn_fd)
+{
+	socklen_t len = sizeof(int);
+	int pidfd = -1, up, steps;
+	pid_t parent, self, again;
+	bool found = false;
+
+	if (getsockopt(conn_fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == -1)
+		return false;
+	for (steps = 0; steps < ANCESTORS_MAX; steps++) {
+		parent = parent_of(pidfd, &self);
+		/* Init itself: it connects for the skill (notify.c). */
+		if (self == s->init_pid || parent == s->init_pid) {
+			found = true;
+			break;
+		}
+		if (parent <= 1)
+			break;
+		up = (int)syscall(SYS_pidfd_open, parent, 0);
+		if (up == -1)
+			break;
+		/* The child still has this parent: then up is that process. */
+		if (parent_of(pidfd, &again) != parent) {
+			close(up);
+			break;
+		}
+		close(pidfd);
+		pidfd = up;
+	}
+	close(pidfd);
+	return found;
 }
 
 unsigned

@@ -3,9 +3,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "enforce/confine.h"
+#include "enforce/probe.h"
 
 /*
  * Start the sandbox: clone, the steps of confine.c, a small init that is not
@@ -20,7 +22,8 @@ struct spawned {
 	int	 go_fd;
 	bool	 namespaces;
 	uid_t	 own_uid;	/* of this sandbox alone; 0: there is none */
-	enum confine_state states[CONFINE_STEPS_MAX];
+	uint8_t	 states[CONFINE_STEPS_MAX];	/* enum confine_state */
+	uint8_t	 probes[PROBES_MAX];	/* enum probe_result, with attest */
 };
 
 /* Close every descriptor but these; -1 stands for none. Sorts them. Only calls
@@ -59,11 +62,24 @@ void	spawn_wait(const struct spawned *);
 /* Ask init who is at the other end of an accepted connection. */
 int	spawn_judge(const struct spawned *, int conn_fd);
 
+/* T, on clock_boot's clock: init ends everything then if we do not. */
+void	spawn_deadline(const struct spawned *, int64_t at);
+
 enum spawn_event {
 	SPAWN_NOTHING,
 	SPAWN_STATUS,		/* the skill's process has ended */
 	SPAWN_PEER,		/* the answer to spawn_judge, in order */
+	SPAWN_ATTEMPT,		/* something was refused and is to be recorded */
 	SPAWN_GONE		/* init has closed its end */
+};
+
+#define SPAWN_TARGET	96	/* bytes of what an attempt aimed at */
+
+/* A refused escape attempt; each distinct one is told once. */
+struct spawn_attempt {
+	int	 nr;		/* of the system call; -1: all the others */
+	uint64_t count;		/* of the others a running total */
+	char	 target[SPAWN_TARGET];	/* printable, for the record only */
 };
 
 struct spawn_message {
@@ -71,7 +87,16 @@ struct spawn_message {
 	int	 status;	/* exit code or signal */
 	pid_t	 pid;		/* of the peer, in the sandbox; 0: a stranger */
 	uid_t	 uid;
+	int64_t	 deadline;
+	struct spawn_attempt attempt;
 };
+
+/* Is the peer of a connection a descendant of init? For hosts without a PID
+ * namespace; each step is held by a pidfd. False when it cannot be told. */
+bool	spawn_descends(const struct spawned *, int conn_fd);
+
+/* The name of a system call, for rows. */
+const char *spawn_call_name(int nr, char out[32]);
 
 /* Receive one message from init; never blocks. */
 enum spawn_event spawn_receive(const struct spawned *, struct spawn_message *);

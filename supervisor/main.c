@@ -21,6 +21,8 @@ static const struct command {
 	    "run one skill to its end" },
 	{ "skill broker status", "[--json|--human]", inspect_status,
 	    "what runs now, and today's totals" },
+	{ "skill broker doctor", "[--json]", doctor_main,
+	    "what this host can enforce, tried" },
 	{ "skill broker tools", "", inspect_tools,
 	    "every tool with its JSON Schema" },
 	{ "skill validate", "DIR...", author_validate,

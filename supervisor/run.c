@@ -106,6 +106,7 @@ static const char help_text[] =
     "  --deadline SECONDS       less time than the skill's effort_minutes\n"
     "  --connect-timeout SECS   end a skill that never connects (60; 0 off)\n"
     "  --sandbox MODE           required (default) or best-effort\n"
+    "  --attest                 try the sandbox first; refuse if it leaks\n"
     "  --socket-dir DIR         where the socket is bound (/tmp)\n"
     "  --stdio MODE             inherit (default), null or relay\n"
     "  --result FILE            write what came of it as JSON\n"
@@ -131,6 +132,7 @@ enum {
 	OPT_STDIO,
 	OPT_RESULT,
 	OPT_CONFIG,
+	OPT_ATTEST,
 	OPT_QUIET,
 	OPT_HELP
 };
@@ -150,6 +152,7 @@ static const struct option long_options[] = {
 	{ "stdio", required_argument, NULL, OPT_STDIO },
 	{ "result", required_argument, NULL, OPT_RESULT },
 	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "attest", no_argument, NULL, OPT_ATTEST },
 	{ "quiet", no_argument, NULL, OPT_QUIET },
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
@@ -242,6 +245,9 @@ take_option(struct run *r, int opt)
 		return true;
 	case OPT_CONFIG:
 		r->options.config = optarg;
+		return true;
+	case OPT_ATTEST:
+		r->job.attest = true;
 		return true;
 	case OPT_QUIET:
 		r->most = LOG_LEVEL_ERROR;

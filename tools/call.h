@@ -35,6 +35,7 @@ struct invocation {
 	const struct grant *grant;
 	const struct policy *policy;
 	const struct path_protect *protect;
+	const struct narrow *narrow;	/* for the workers */
 	int		 memory_fd;	/* the tenant's memory root */
 	struct digest	*digest;	/* plain SHA-256 */
 	struct digest	*args_digest;	/* keyed when the operator says so */
@@ -66,6 +67,7 @@ enum outcome {
 };
 
 struct tool;
+struct narrow;
 
 struct call {
 	TAILQ_ENTRY(call) next;

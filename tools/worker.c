@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "audit/json.h"
+#include "enforce/narrow.h"
 #include "tools/registry.h"
 
 #define WORKER_SOCKET_FD 3
@@ -370,6 +371,8 @@ child(struct invocation *inv, int fd, pid_t parent)
 	    keep_descriptors(inv, fd) == -1)
 		_exit(1);
 	forget(inv);
+	if (narrow_worker(inv->narrow) == -1)
+		_exit(1);
 	while ((c = receive_call(WORKER_SOCKET_FD)) != NULL) {
 		inv->written = c->run.written;
 		c->run.written = 0;

@@ -1,0 +1,467 @@
+/*
+ * Init: a fork of the broker that keeps its channel and nothing else. It
+ * applies the steps, starts the skill, reaps, passes on SIGTERM, judges peers,
+ * hears of refused system calls, ends everything at T even if the broker hangs;
+ * its end is the end of everything below it. The broker has one thread when it
+ * clones, so what runs here may use the C library, but allocates nothing.
+ */
+
+#include "enforce/init.h"
+
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "enforce/narrow.h"
+#include "enforce/probe.h"
+
+/* Init waits this long after T for the broker, which does it with a row. */
+#define LATE_NS 200000000
+#define ATTEST_SECONDS 10
+
+struct init {
+	const struct confine_plan *plan;
+	pid_t skill;
+	int signal_fd;
+	int timer_fd;
+	int notify_socket; /* the listener comes here */
+	struct notify notify;
+};
+
+ssize_t
+init_send(int fd, const struct init_control *c, int pass, int flags)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} ancillary = { .room = { 0 } };
+	struct iovec io = { (void *)(uintptr_t)c, sizeof(*c) };
+	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1 };
+	struct cmsghdr *h;
+	ssize_t n;
+
+	if (pass != -1) {
+		m.msg_control = &ancillary;
+		m.msg_controllen = sizeof(ancillary);
+		h = CMSG_FIRSTHDR(&m);
+		h->cmsg_level = SOL_SOCKET;
+		h->cmsg_type = SCM_RIGHTS;
+		h->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(h), &pass, sizeof(int));
+	}
+	do
+		n = sendmsg(fd, &m, flags | MSG_NOSIGNAL);
+	while (n == -1 && errno == EINTR);
+	return n;
+}
+
+static ssize_t
+receive(int fd, void *p, size_t len, int *passed, int flags)
+{
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} ancillary;
+	struct iovec io = { p, len };
+	struct msghdr m = { .msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &ancillary,
+		.msg_controllen = sizeof(ancillary) };
+	struct cmsghdr *h;
+	ssize_t n;
+
+	*passed = -1;
+	do
+		n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
+	while (n == -1 && errno == EINTR);
+	if (n <= 0)
+		return n;
+	h = CMSG_FIRSTHDR(&m);
+	if (h != NULL && h->cmsg_level == SOL_SOCKET &&
+	    h->cmsg_type == SCM_RIGHTS &&
+	    h->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(passed, CMSG_DATA(h), sizeof(int));
+	return n;
+}
+
+ssize_t
+init_receive(int fd, struct init_control *c, int *passed, int flags)
+{
+	return receive(fd, c, sizeof(*c), passed, flags);
+}
+
+static void
+report(int fd, int step, int error)
+{
+	struct init_report r = { step, error };
+	ssize_t n;
+
+	do
+		n = write(fd, &r, sizeof(r));
+	while (n == -1 && errno == EINTR);
+}
+
+/* Apply the steps of one place; false when the start must end here. */
+static bool
+apply_steps(const struct confine_plan *p, enum confine_place place, int fd)
+{
+	const struct confine_step *step;
+	size_t i, n;
+	int error;
+
+	step = confine_steps(&n);
+	for (i = 0; i < n; i++, step++) {
+		if (step->place != place)
+			continue;
+		error = step->apply(p) == 0 ? 0 : errno;
+		report(fd, (int)i, error);
+		/*
+		 * In namespaces a required step that fails leaves half a
+		 * sandbox; the broker tries again without them, and judges
+		 * then whether what is left is enough.
+		 */
+		if (error != 0 &&
+		    (step->need == CONFINE_ALWAYS ||
+			(step->need == CONFINE_REQUIRED && p->namespaces)))
+			return false;
+	}
+	return true;
+}
+
+static void
+skill_process(struct confine_plan *p, int notify_socket)
+{
+	int report_fd, go_fd, notify_fd;
+	ssize_t n;
+	char go;
+
+	/* Away from the low numbers first: each may stand on another's. */
+	report_fd = fcntl(p->report_fd, F_DUPFD_CLOEXEC, 10);
+	go_fd = fcntl(p->go_fd, F_DUPFD_CLOEXEC, 10);
+	notify_fd = fcntl(notify_socket, F_DUPFD_CLOEXEC, 10);
+	if (dup3(report_fd, CONFINE_REPORT_FD, O_CLOEXEC) == -1 ||
+	    dup3(go_fd, CONFINE_GO_FD, O_CLOEXEC) == -1 ||
+	    dup3(notify_fd, CONFINE_NOTIFY_FD, O_CLOEXEC) == -1)
+		_exit(125);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 ||
+	    !apply_steps(p, CONFINE_IN_SKILL, CONFINE_REPORT_FD))
+		_exit(125);
+	report(CONFINE_REPORT_FD, INIT_REPORT_READY, 0);
+	do
+		n = read(CONFINE_GO_FD, &go, 1);
+	while (n == -1 && errno == EINTR);
+	if (n != 1)
+		_exit(125);
+	p->argv[0] = (char *)(uintptr_t)p->main_path[p->namespaces];
+	execve(p->argv[0], p->argv, p->envp[p->namespaces]);
+	report(CONFINE_REPORT_FD, INIT_REPORT_EXEC, errno);
+	_exit(126);
+}
+
+/* The kernel keeps the peer's identity of connect time, translated for us. */
+static void
+judge(int control_fd, int conn_fd)
+{
+	struct init_control c = { .what = INIT_PEER };
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	c.message.uid = (uid_t)-1;
+	if (conn_fd != -1 &&
+	    getsockopt(conn_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
+		c.message.pid = cred.pid;
+		c.message.uid = cred.uid;
+	}
+	if (conn_fd != -1)
+		close(conn_fd);
+	init_send(control_fd, &c, -1, 0);
+}
+
+/* Reap everything; true when it was the skill's own process. */
+static bool
+reap(struct init *in, struct init_control *status)
+{
+	siginfo_t info;
+
+	for (;;) {
+		memset(&info, 0, sizeof(info));
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == -1 ||
+		    info.si_pid == 0)
+			return false;
+		if (info.si_pid == in->skill) {
+			status->what = INIT_STATUS;
+			status->message.code = info.si_code;
+			status->message.status = info.si_status;
+			return true;
+		}
+	}
+}
+
+/* SIGKILL to each child of init; false when there is none. */
+static bool
+kill_children(void)
+{
+	char text[4096], *at;
+	pid_t pid = 0;
+	ssize_t n;
+	bool any = false;
+	int fd;
+
+	fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
+	if (fd == -1)
+		return false;
+	n = read(fd, text, sizeof(text));
+	close(fd);
+	for (at = text; at < text + n; at++) {
+		if (*at >= '0' && *at <= '9') {
+			pid = pid * 10 + (*at - '0');
+			continue;
+		}
+		if (pid > 0 && kill(pid, SIGKILL) == 0)
+			any = true;
+		pid = 0;
+	}
+	return any;
+}
+
+/*
+ * The end of init is the end of its PID namespace. Without one: all that has
+ * the invocation's own uid, or, where it is the user's, one generation after
+ * the other, since orphans become children of init. Children are not reaped
+ * in between, so no number is anybody else's.
+ */
+static void
+end_rest(const struct init *in)
+{
+	if (in->plan->namespaces)
+		_exit(0);
+	if (in->plan->root) {
+		kill(-1, SIGKILL);
+		_exit(0);
+	}
+	kill(-in->skill, SIGKILL);
+	while (kill_children())
+		waitid(P_ALL, 0, NULL, WEXITED);
+	_exit(0);
+}
+
+static void
+pass_terminate(const struct init *in)
+{
+	pid_t all = in->plan->namespaces ? -1 : -in->skill;
+
+	kill(all, SIGTERM);
+	kill(all, SIGCONT);
+}
+
+static void
+tell_attempts(struct init *in, bool last)
+{
+	struct init_control c;
+
+	memset(&c, 0, sizeof(c));
+	c.what = INIT_ATTEMPT;
+	while (notify_take(&in->notify, last, &c.message.attempt))
+		init_send(in->plan->control_fd, &c, -1, 0);
+}
+
+static void
+arm(const struct init *in, int64_t deadline)
+{
+	struct itimerspec when;
+	int64_t at = deadline + LATE_NS;
+
+	memset(&when, 0, sizeof(when));
+	when.it_value.tv_sec = at / 1000000000;
+	when.it_value.tv_nsec = at % 1000000000;
+	timerfd_settime(in->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void
+on_control(struct init *in)
+{
+	struct init_control c;
+	int passed;
+	ssize_t n;
+
+	n = init_receive(in->plan->control_fd, &c, &passed, MSG_DONTWAIT);
+	if (n == -1 && errno == EAGAIN)
+		return;
+	if (n != (ssize_t)sizeof(c))
+		end_rest(in); /* the broker is gone */
+	if (c.what == INIT_TERMINATE)
+		pass_terminate(in);
+	else if (c.what == INIT_DEADLINE)
+		arm(in, c.message.deadline);
+	else if (c.what == INIT_JUDGE)
+		judge(in->plan->control_fd, passed);
+	else if (passed != -1)
+		close(passed);
+}
+
+static void
+on_listener(struct init *in)
+{
+	char drop;
+
+	if (in->notify.fd == -1) {
+		receive(in->notify_socket, &drop, 1, &in->notify.fd,
+		    MSG_DONTWAIT);
+		close(in->notify_socket);
+		in->notify_socket = -1;
+	} else if (!notify_serve(&in->notify)) {
+		close(in->notify.fd);
+		in->notify.fd = -1;
+	}
+}
+
+static void
+loop(struct init *in)
+{
+	enum { CONTROL, SIGNALS, TIMER, LISTENER, FDS };
+	struct pollfd fds[FDS];
+	struct signalfd_siginfo drop;
+	struct init_control status;
+
+	for (;;) {
+		memset(&status, 0, sizeof(status));
+		if (reap(in, &status)) {
+			tell_attempts(in, true);
+			init_send(in->plan->control_fd, &status, -1, 0);
+			end_rest(in);
+		}
+		tell_attempts(in, false);
+		fds[CONTROL] =
+		    (struct pollfd){ in->plan->control_fd, POLLIN, 0 };
+		fds[SIGNALS] = (struct pollfd){ in->signal_fd, POLLIN, 0 };
+		fds[TIMER] = (struct pollfd){ in->timer_fd, POLLIN, 0 };
+		fds[LISTENER] = (struct pollfd){ in->notify.fd != -1
+			? in->notify.fd
+			: in->notify_socket,
+			POLLIN, 0 };
+		if (poll(fds, FDS, -1) == -1 && errno != EINTR)
+			end_rest(in);
+		if (fds[TIMER].revents != 0)
+			end_rest(in);
+		if (fds[SIGNALS].revents != 0 &&
+		    read(in->signal_fd, &drop, sizeof(drop)) == -1 &&
+		    errno != EAGAIN && errno != EINTR)
+			end_rest(in);
+		if (fds[CONTROL].revents != 0)
+			on_control(in);
+		if (fds[LISTENER].revents != 0)
+			on_listener(in);
+	}
+}
+
+/* Blocked signals and descriptors instead of handlers: init has none at all. */
+static int
+prepare(struct init *in, struct confine_plan *p, int notify[2])
+{
+	int keep[] = { p->control_fd, p->report_fd, p->go_fd, p->keep_fd,
+		p->stdio[0], p->stdio[1], p->stdio[2] };
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	if (sigprocmask(SIG_SETMASK, &chld, NULL) == -1 ||
+	    spawn_close_others(keep, sizeof(keep) / sizeof(keep[0])) == -1 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, notify) == -1)
+		return -1;
+	in->signal_fd = signalfd(-1, &chld, SFD_CLOEXEC | SFD_NONBLOCK);
+	in->timer_fd = timerfd_create(CLOCK_BOOTTIME,
+	    TFD_CLOEXEC | TFD_NONBLOCK);
+	return in->signal_fd == -1 || in->timer_fd == -1 ? -1 : 0;
+}
+
+/* The attempts of probe.c, in a child that is confined as the skill will be. */
+static void
+attest(const struct confine_plan *p)
+{
+	struct confine_plan quiet = *p;
+	const struct probe *probe;
+	size_t i, n;
+
+	quiet.listen = false;
+	quiet.filter = p->silent;
+	alarm(ATTEST_SECONDS);
+	if (!apply_steps(&quiet, CONFINE_IN_SKILL, CONFINE_REPORT_FD))
+		_exit(1);
+	probe = probe_table(&n);
+	for (i = 0; i < n; i++)
+		report(CONFINE_REPORT_FD, INIT_REPORT_PROBE + (int)i,
+		    (int)probe[i].attempt(p));
+	_exit(0);
+}
+
+/* False when the attempts could not be made: then no skill is started. */
+static bool
+run_attest(struct confine_plan *p)
+{
+	int status, report_fd;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		report_fd = fcntl(p->report_fd, F_DUPFD_CLOEXEC, 10);
+		if (dup3(report_fd, CONFINE_REPORT_FD, O_CLOEXEC) == -1)
+			_exit(1);
+		attest(p);
+	}
+	while (pid != -1 && waitpid(pid, &status, 0) == -1) {
+		if (errno != EINTR)
+			return false;
+	}
+	return pid != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void
+init_process(struct confine_plan *p)
+{
+	struct init_control c = { .what = INIT_MAPS_WANTED };
+	struct init in;
+	int passed, i, notify[2] = { -1, -1 };
+
+	memset(&in, 0, sizeof(in));
+	in.plan = p;
+	umask(022);
+	/* The map files belong to root while we are not dumpable. */
+	prctl(PR_SET_DUMPABLE, 1);
+	init_send(p->control_fd, &c, -1, 0);
+	if (init_receive(p->control_fd, &c, &passed, 0) <= 0 ||
+	    c.what != INIT_MAPS_WRITTEN)
+		_exit(125);
+	narrow_environment();
+	if (!apply_steps(p, CONFINE_IN_INIT, p->report_fd))
+		_exit(125);
+	if (!p->namespaces)
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+	if (prepare(&in, p, notify) == -1 || (p->attest && !run_attest(p)) ||
+	    (in.skill = fork()) == -1) {
+		report(p->report_fd, INIT_REPORT_FORK, errno);
+		_exit(125);
+	}
+	if (in.skill == 0)
+		skill_process(p, notify[1]);
+	close(notify[1]);
+	close(p->report_fd);
+	close(p->go_fd);
+	for (i = 0; i < 3; i++)
+		close(p->stdio[i]);
+	notify_init(&in.notify, p->namespaces ? NULL : p->socket.path);
+	in.notify_socket = notify[0];
+	loop(&in);
+	_exit(0);
+}

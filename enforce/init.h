@@ -1,0 +1,44 @@
+#ifndef ENFORCE_INIT_H
+#define ENFORCE_INIT_H
+
+#include "enforce/confine.h"
+#include "enforce/notify.h"
+#include "enforce/spawn.h"
+
+/*
+ * The small process between broker and skill: PID 1 of the sandbox where there
+ * are namespaces. Private to enforce/.
+ */
+
+/* What comes up the report pipe; small enough for a write to be atomic. */
+struct init_report {
+	int step;  /* index in the table, or one of these */
+	int error; /* 0: the step holds */
+};
+#define INIT_REPORT_READY	(-1)	/* the skill's process waits */
+#define INIT_REPORT_EXEC	(-2)	/* main could not be executed */
+#define INIT_REPORT_FORK	(-3)
+#define INIT_REPORT_PROBE	1000	/* plus the row of probe.c; error: result */
+
+/* What goes over the control socket, both ways. */
+struct init_control {
+	char what;
+	struct spawn_message message;
+};
+#define INIT_MAPS_WANTED	'm'
+#define INIT_MAPS_WRITTEN	'M'
+#define INIT_DEADLINE		'D'	/* message.deadline: T is then */
+#define INIT_TERMINATE		'T'
+#define INIT_JUDGE		'J'	/* with a descriptor */
+#define INIT_PEER		'j'
+#define INIT_ATTEMPT		'a'
+#define INIT_STATUS		's'
+
+/* One message and at most one descriptor (-1: none). As sendmsg and recvmsg. */
+ssize_t	init_send(int fd, const struct init_control *, int pass, int flags);
+ssize_t	init_receive(int fd, struct init_control *, int *passed, int flags);
+
+/* Everything after the clone; never returns. */
+void	init_process(struct confine_plan *) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * Init's ear at the system call filter. The decision is the filter's and has
+ * been made; what is read here of the skill's memory only goes into a row, so
+ * it does not matter that the skill can change it at any moment. One exception:
+ * without a private mount namespace init connects the skill's descriptor to
+ * the broker's socket itself, by its own copy of the path.
+ */
+
+#include "enforce/notify.h"
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BATCH 64
+#define TELL_EVERY 100 /* milliseconds between running totals */
+
+/* The argument that names a path, for the calls that have one. */
+static const struct {
+	int nr;
+	int arg;
+} paths[] = {
+	{ SYS_mount, 1 }, { SYS_umount2, 0 }, { SYS_pivot_root, 0 },
+	{ SYS_chroot, 0 }, { SYS_move_mount, 3 }, { SYS_open_tree, 1 },
+	{ SYS_mount_setattr, 1 }, { SYS_fsopen, 0 }, { SYS_fspick, 1 },
+	{ SYS_openat, 1 }, { SYS_fchmodat, 1 }, { SYS_mknodat, 1 },
+	{ SYS_swapon, 0 }, { SYS_swapoff, 0 }, { SYS_acct, 0 },
+	{ SYS_memfd_create, 0 },
+#ifdef SYS_open
+	{ SYS_open, 0 }, { SYS_creat, 0 }, { SYS_chmod, 0 }, { SYS_mknod, 0 },
+#endif
+};
+
+void
+notify_init(struct notify *n, const char *socket_path)
+{
+	memset(n, 0, sizeof(*n));
+	n->fd = -1;
+	n->socket_path = socket_path;
+}
+
+static int64_t
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static ssize_t
+read_memory(pid_t pid, uint64_t at, void *out, size_t n)
+{
+	struct iovec local = { out, n };
+	struct iovec remote = { (void *)(uintptr_t)at, n };
+
+	return process_vm_readv(pid, &local, 1, &remote, 1, 0);
+}
+
+/* A text of the skill's, made printable; stops at the end of a page. */
+static void
+read_text(pid_t pid, uint64_t at, char out[SPAWN_TARGET])
+{
+	size_t page = 4096 - (size_t)(at % 4096), i;
+	ssize_t n;
+
+	n = read_memory(pid, at, out,
+	    page < SPAWN_TARGET - 1 ? page : SPAWN_TARGET - 1);
+	if (n < 0)
+		n = 0;
+	out[n] = '\0';
+	for (i = 0; out[i] != '\0'; i++) {
+		if (out[i] < 0x20 || out[i] > 0x7e)
+			out[i] = '?';
+	}
+}
+
+static void
+describe_address(pid_t pid, uint64_t at, uint64_t len, char out[SPAWN_TARGET])
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in4;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un un;
+	} a;
+	char host[INET6_ADDRSTRLEN] = "";
+
+	memset(&a, 0, sizeof(a));
+	if (read_memory(pid, at, &a, len < sizeof(a) - 1 ? len : sizeof(a) - 1) <
+	    (ssize_t)sizeof(a.any.sa_family))
+		return;
+	if (a.any.sa_family == AF_INET &&
+	    inet_ntop(AF_INET, &a.in4.sin_addr, host, sizeof(host)) != NULL)
+		snprintf(out, SPAWN_TARGET, "%s port %u", host,
+		    ntohs(a.in4.sin_port));
+	else if (a.any.sa_family == AF_INET6 &&
+	    inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof(host)) != NULL)
+		snprintf(out, SPAWN_TARGET, "%s port %u", host,
+		    ntohs(a.in6.sin6_port));
+	else if (a.any.sa_family == AF_UNIX)
+		snprintf(out, SPAWN_TARGET, "unix %.80s",
+		    a.un.sun_path[0] == '\0' ? "(abstract)" : a.un.sun_path);
+	else
+		snprintf(out, SPAWN_TARGET, "family %u", a.any.sa_family);
+}
+
+static void
+describe_socket(const struct seccomp_data *d, char out[SPAWN_TARGET])
+{
+	static const char *const types[] = { "0", "stream", "datagram", "raw",
+		"rdm", "seqpacket" };
+	unsigned family = (unsigned)d->args[0], type = d->args[1] & 0xf;
+	char word[16];
+
+	if (family == AF_INET)
+		strlcpy(word, "inet", sizeof(word));
+	else if (family == AF_INET6)
+		strlcpy(word, "inet6", sizeof(word));
+	else if (family == AF_UNIX)
+		strlcpy(word, "unix", sizeof(word));
+	else if (family == AF_PACKET)
+		strlcpy(word, "packet", sizeof(word));
+	else
+		snprintf(word, sizeof(word), "family %u", family);
+	snprintf(out, SPAWN_TARGET, "%s %s", word,
+	    type < sizeof(types) / sizeof(types[0]) ? types[type] : "?");
+}
+
+static void
+describe(const struct seccomp_notif *req, char out[SPAWN_TARGET])
+{
+	const struct seccomp_data *d = &req->data;
+	size_t i;
+
+	out[0] = '\0';
+	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		if (paths[i].nr == d->nr) {
+			read_text((pid_t)req->pid, d->args[paths[i].arg], out);
+			return;
+		}
+	}
+	switch (d->nr) {
+	case SYS_socket:
+		describe_socket(d, out);
+		break;
+	case SYS_connect:
+		describe_address((pid_t)req->pid, d->args[1], d->args[2], out);
+		break;
+	case SYS_clone:
+	case SYS_unshare:
+		snprintf(out, SPAWN_TARGET, "flags %#x", (unsigned)d->args[0]);
+		break;
+	case SYS_ioctl:
+		snprintf(out, SPAWN_TARGET, "request %#x",
+		    (unsigned)d->args[1]);
+		break;
+	case SYS_ptrace:
+	case SYS_process_vm_readv:
+	case SYS_process_vm_writev:
+		snprintf(out, SPAWN_TARGET, "pid %d",
+		    (int)d->args[d->nr == SYS_ptrace]);
+		break;
+	case SYS_bpf:
+	case SYS_keyctl:
+		snprintf(out, SPAWN_TARGET, "command %d", (int)d->args[0]);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+remember(struct notify *n, int nr, const char *target)
+{
+	size_t i;
+
+	for (i = 0; i < n->n; i++) {
+		if (n->seen[i].nr == nr &&
+		    strcmp(n->seen[i].target, target) == 0) {
+			n->rest++;
+			return;
+		}
+	}
+	if (n->n == NOTIFY_DISTINCT) {
+		n->rest++;
+		return;
+	}
+	n->seen[n->n].nr = nr;
+	strlcpy(n->seen[n->n].target, target, SPAWN_TARGET);
+	n->n++;
+}
+
+/*
+ * connect() where a path of the host could be meant: only the broker's socket,
+ * by our own copy of its path and on the skill's own descriptor. 1 it is not
+ * for the broker; 0 or an errno is the answer.
+ */
+static int
+connect_for(const struct notify *n, const struct seccomp_notif *req)
+{
+	struct sockaddr_un theirs, ours = { .sun_family = AF_UNIX };
+	int pidfd, fd, error = 0;
+
+	memset(&theirs, 0, sizeof(theirs));
+	if (req->data.args[2] > sizeof(theirs) ||
+	    read_memory((pid_t)req->pid, req->data.args[1], &theirs,
+		req->data.args[2]) < 3 ||
+	    theirs.sun_family != AF_UNIX ||
+	    strncmp(theirs.sun_path, n->socket_path, sizeof(theirs.sun_path)) !=
+		0)
+		return 1;
+	strlcpy(ours.sun_path, n->socket_path, sizeof(ours.sun_path));
+	pidfd = (int)syscall(SYS_pidfd_open, req->pid, 0);
+	if (pidfd == -1)
+		return errno;
+	fd = (int)syscall(SYS_pidfd_getfd, pidfd, (int)req->data.args[0], 0);
+	if (fd == -1 ||
+	    ioctl(n->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &req->id) == -1 ||
+	    connect(fd, (struct sockaddr *)&ours, sizeof(ours)) == -1)
+		error = errno;
+	if (fd != -1)
+		close(fd);
+	close(pidfd);
+	return error;
+}
+
+static bool
+serve_one(struct notify *n)
+{
+	struct seccomp_notif req;
+	struct seccomp_notif_resp resp;
+	char target[SPAWN_TARGET];
+	int answer = 1;
+
+	memset(&req, 0, sizeof(req));
+	if (ioctl(n->fd, SECCOMP_IOCTL_NOTIF_RECV, &req) == -1)
+		return errno == EINTR || errno == ENOENT || errno == EAGAIN;
+	if (req.data.nr == SYS_connect && n->socket_path != NULL)
+		answer = connect_for(n, &req);
+	if (answer == 1) {
+		describe(&req, target);
+		/* What was read may belong to another task by now. */
+		if (ioctl(n->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &req.id) == -1)
+			target[0] = '\0';
+		remember(n, req.data.nr, target);
+		answer = EPERM;
+	}
+	memset(&resp, 0, sizeof(resp));
+	resp.id = req.id;
+	resp.error = -answer;
+	ioctl(n->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+	return true;
+}
+
+bool
+notify_serve(struct notify *n)
+{
+	struct pollfd p = { n->fd, POLLIN, 0 };
+	int i;
+
+	for (i = 0; i < BATCH; i++) {
+		p.revents = 0;
+		if (poll(&p, 1, 0) <= 0)
+			return true;
+		if ((p.revents & POLLIN) == 0)
+			return false;
+		if (!serve_one(n))
+			return false;
+	}
+	return true;
+}
+
+bool
+notify_take(struct notify *n, bool last, struct spawn_attempt *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (n->told < n->n) {
+		out->nr = n->seen[n->told].nr;
+		out->count = 1;
+		strlcpy(out->target, n->seen[n->told].target, SPAWN_TARGET);
+		n->told++;
+		return true;
+	}
+	if (n->rest == n->rest_told ||
+	    (!last && now_ms() - n->rest_at < TELL_EVERY))
+		return false;
+	out->nr = -1;
+	out->count = n->rest;
+	n->rest_told = n->rest;
+	n->rest_at = now_ms();
+	return true;
+}
