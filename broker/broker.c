@@ -714,8 +714,11 @@ on_worker(struct broker *b)
 {
 	struct call *call;
 
-	while ((call = worker_service(b->dispatch.worker)) != NULL)
-		server_finished(b->server, call, FAIL_NONE);
+	do {
+		call = worker_service(b->dispatch.worker);
+		if (call != NULL)
+			server_finished(b->server, call, FAIL_NONE);
+	} while (worker_failed(b->dispatch.worker));
 }
 
 static void
@@ -985,8 +988,8 @@ go(struct broker *b)
 	int error;
 
 	b->dispatch.segment = b->segment;
-	b->server = server_new(b->socket.listen_fd, &b->dispatch, &b->sandbox,
-	    b->plan.namespaces, b->plan.host_uid);
+	b->server =
+	    server_new(b->socket.listen_fd, &b->dispatch, &b->sandbox);
 	if (b->server == NULL)
 		return refused_errno(b, "server");
 	if (!record_start(b))

@@ -78,8 +78,6 @@ struct server {
 	int listen_fd;
 	struct dispatch *dispatch;
 	const struct spawned *sandbox;
-	bool judge;
-	uid_t uid;
 	bool opened;
 	bool connected;
 	uint64_t next_id;
@@ -96,7 +94,7 @@ struct server {
 
 struct server *
 server_new(int listen_fd, struct dispatch *dispatch,
-    const struct spawned *sandbox, bool judge, uid_t uid)
+    const struct spawned *sandbox)
 {
 	struct server *s = calloc(1, sizeof(*s));
 
@@ -105,8 +103,6 @@ server_new(int listen_fd, struct dispatch *dispatch,
 	s->listen_fd = listen_fd;
 	s->dispatch = dispatch;
 	s->sandbox = sandbox;
-	s->judge = judge;
-	s->uid = uid;
 	TAILQ_INIT(&s->list);
 	return s;
 }
@@ -636,20 +632,6 @@ server_peer(struct server *s, const struct spawn_message *m)
 		stranger(s, c);
 }
 
-/* Without a PID namespace to tell by: a descendant of the sandbox's init. */
-static void
-judge_by_descent(struct server *s, struct conn *c)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
-	    cred.uid == s->uid && spawn_descends(s->sandbox, c->fd))
-		admit(s, c);
-	else
-		stranger(s, c);
-}
-
 static void
 accept_one(struct server *s)
 {
@@ -671,9 +653,7 @@ accept_one(struct server *s)
 	TAILQ_INIT(&c->out);
 	TAILQ_INSERT_TAIL(&s->list, c, next);
 	s->waiting++;
-	if (!s->judge)
-		judge_by_descent(s, c);
-	else if (spawn_judge(s->sandbox, fd) == -1)
+	if (spawn_judge(s->sandbox, fd) == -1)
 		stranger(s, c);
 }
 
@@ -836,6 +816,9 @@ server_drain(struct server *s, enum failure why)
 	struct call *call;
 	bool more = why == FAIL_CANCELLED;
 
+	/* No answer leaves and no worker starts from here on: nothing has to
+	 * wait for the ledger's start. */
+	s->opened = true;
 	s->dispatch->ending = true;
 	while ((call = worker_abort(s->dispatch->worker)) != NULL)
 		server_finished(s, call, why);

@@ -22,11 +22,10 @@ struct server;
 
 /*
  * listen_fd is the bound, listening, non-blocking socket; it stays the
- * caller's. sandbox is asked who a peer is; without a PID namespace (judge
- * false) the peer's uid must be this one. NULL with errno.
+ * caller's. The sandbox's init is asked who a peer is. NULL with errno.
  */
 struct server	*server_new(int listen_fd, struct dispatch *,
-		    const struct spawned *sandbox, bool judge, uid_t uid);
+		    const struct spawned *sandbox);
 void		 server_free(struct server *);
 
 /* Fill at most SERVER_POLLFDS entries; returns how many. */

@@ -8,6 +8,7 @@
 
 #include "enforce/init.h"
 
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -171,9 +172,79 @@ skill_process(struct confine_plan *p, int notify_socket)
 	_exit(126);
 }
 
-/* The kernel keeps the peer's identity of connect time, translated for us. */
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+#define PIDFD_INFO_IOCTL _IOWR(0xFF, 11, struct pidfd_info_v0)
+#define ANCESTORS_MAX 4096
+
+/* struct pidfd_info of the kernel, first published form (linux/pidfd.h). */
+struct pidfd_info_v0 {
+	uint64_t mask;
+	uint64_t cgroupid;
+	uint32_t pid, tgid, ppid;
+	uint32_t ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+	int32_t exit_code;
+};
+
+/* The parent's pid as the kernel tells it of a process that is held. */
+static pid_t
+parent_of(int pidfd, pid_t *self)
+{
+	struct pidfd_info_v0 info;
+
+	*self = -1;
+
+	memset(&info, 0, sizeof(info));
+	info.mask = 1; /* PIDFD_INFO_PID */
+	if (ioctl(pidfd, PIDFD_INFO_IOCTL, &info) == -1)
+		return -1;
+	*self = (pid_t)info.tgid;
+	return (pid_t)info.ppid;
+}
+
+/* Is the peer a descendant of init, each step held by a pidfd? */
+static bool
+descends(int conn_fd)
+{
+	socklen_t len = sizeof(int);
+	int pidfd = -1, up, steps;
+	pid_t parent, self, again;
+	bool found = false;
+
+	if (getsockopt(conn_fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == -1)
+		return false;
+	for (steps = 0; steps < ANCESTORS_MAX; steps++) {
+		parent = parent_of(pidfd, &self);
+		/* Init itself: it connects for the skill (notify.c). */
+		if (self == getpid() || parent == getpid()) {
+			found = true;
+			break;
+		}
+		if (parent <= 1)
+			break;
+		up = (int)syscall(SYS_pidfd_open, parent, 0);
+		if (up == -1)
+			break;
+		/* The child still has this parent: then up is that process. */
+		if (parent_of(pidfd, &again) != parent) {
+			close(up);
+			break;
+		}
+		close(pidfd);
+		pidfd = up;
+	}
+	close(pidfd);
+	return found;
+}
+
+/*
+ * The kernel keeps the peer's identity of connect time; in a PID namespace the
+ * number is 0 for everybody outside. Without one the peer must descend from
+ * us.
+ */
 static void
-judge(int control_fd, int conn_fd)
+judge(const struct confine_plan *p, int conn_fd)
 {
 	struct init_control c = { .what = INIT_PEER };
 	struct ucred cred;
@@ -182,12 +253,13 @@ judge(int control_fd, int conn_fd)
 	c.message.uid = (uid_t)-1;
 	if (conn_fd != -1 &&
 	    getsockopt(conn_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0) {
-		c.message.pid = cred.pid;
 		c.message.uid = cred.uid;
+		if (p->namespaces || descends(conn_fd))
+			c.message.pid = cred.pid;
 	}
 	if (conn_fd != -1)
 		close(conn_fd);
-	init_send(control_fd, &c, -1, 0);
+	init_send(p->control_fd, &c, -1, 0);
 }
 
 /* Reap everything; true when it was the skill's own process. */
@@ -307,7 +379,7 @@ on_control(struct init *in)
 	else if (c.what == INIT_DEADLINE)
 		arm(in, c.message.deadline);
 	else if (c.what == INIT_JUDGE)
-		judge(in->plan->control_fd, passed);
+		judge(in->plan, passed);
 	else if (passed != -1)
 		close(passed);
 }

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define BATCH 64
+#define NAME_SERVICE "/var/run/nscd/socket"
 #define TELL_EVERY 100 /* milliseconds between running totals */
 
 /* The argument that names a path, for the calls that have one. */
@@ -211,16 +212,23 @@ remember(struct notify *n, int nr, const char *target)
 static int
 connect_for(const struct notify *n, const struct seccomp_notif *req)
 {
-	struct sockaddr_un theirs, ours = { .sun_family = AF_UNIX };
+	struct {
+		struct sockaddr_un un;
+		char end; /* a path may fill all of its room */
+	} theirs;
+	struct sockaddr_un ours = { .sun_family = AF_UNIX };
 	int pidfd, fd, error = 0;
 
 	memset(&theirs, 0, sizeof(theirs));
-	if (req->data.args[2] > sizeof(theirs) ||
-	    read_memory((pid_t)req->pid, req->data.args[1], &theirs,
+	if (req->data.args[2] > sizeof(theirs.un) ||
+	    read_memory((pid_t)req->pid, req->data.args[1], &theirs.un,
 		req->data.args[2]) < 3 ||
-	    theirs.sun_family != AF_UNIX ||
-	    strncmp(theirs.sun_path, n->socket_path, sizeof(theirs.sun_path)) !=
-		0)
+	    theirs.un.sun_family != AF_UNIX)
+		return 1;
+	/* What the C library tries by itself, and does without. */
+	if (strcmp(theirs.un.sun_path, NAME_SERVICE) == 0)
+		return ENOENT;
+	if (strcmp(theirs.un.sun_path, n->socket_path) != 0)
 		return 1;
 	strlcpy(ours.sun_path, n->socket_path, sizeof(ours.sun_path));
 	pidfd = (int)syscall(SYS_pidfd_open, req->pid, 0);

@@ -5,7 +5,6 @@
 
 #include "enforce/spawn.h"
 
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -115,12 +114,18 @@ static pid_t
 clone_init(uint64_t flags, int *pidfd)
 {
 	struct clone_args args;
+	pid_t pid;
 
 	memset(&args, 0, sizeof(args));
 	args.flags = flags | CLONE_PIDFD;
 	args.pidfd = (uint64_t)(uintptr_t)pidfd;
 	args.exit_signal = SIGCHLD;
-	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	/* Outer sandboxes that want to see the flags know only the old call. */
+	if (pid == -1 && errno == ENOSYS)
+		pid = (pid_t)syscall(SYS_clone, flags | CLONE_PIDFD | SIGCHLD,
+		    NULL, pidfd, NULL, NULL);
+	return pid;
 }
 
 static uint64_t
@@ -493,71 +498,6 @@ const char *
 spawn_call_name(int nr, char out[32])
 {
 	return seccomp_call_name(nr, out);
-}
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
-#define PIDFD_INFO_IOCTL _IOWR(0xFF, 11, struct pidfd_info_v0)
-#define ANCESTORS_MAX 4096
-
-/* struct pidfd_info of the kernel, first published form (linux/pidfd.h). */
-struct pidfd_info_v0 {
-	uint64_t mask;
-	uint64_t cgroupid;
-	uint32_t pid, tgid, ppid;
-	uint32_t ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
-	int32_t exit_code;
-};
-
-/* The parent's pid as the kernel tells it of a process that is held. */
-static pid_t
-parent_of(int pidfd, pid_t *self)
-{
-	struct pidfd_info_v0 info;
-
-	*self = -1;
-
-	memset(&info, 0, sizeof(info));
-	info.mask = 1; /* PIDFD_INFO_PID */
-	if (ioctl(pidfd, PIDFD_INFO_IOCTL, &info) == -1)
-		return -1;
-	*self = (pid_t)info.tgid;
-	return (pid_t)info.ppid;
-}
-
-bool
-spawn_descends(const struct spawned *s, int conn_fd)
-{
-	socklen_t len = sizeof(int);
-	int pidfd = -1, up, steps;
-	pid_t parent, self, again;
-	bool found = false;
-
-	if (getsockopt(conn_fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == -1)
-		return false;
-	for (steps = 0; steps < ANCESTORS_MAX; steps++) {
-		parent = parent_of(pidfd, &self);
-		/* Init itself: it connects for the skill (notify.c). */
-		if (self == s->init_pid || parent == s->init_pid) {
-			found = true;
-			break;
-		}
-		if (parent <= 1)
-			break;
-		up = (int)syscall(SYS_pidfd_open, parent, 0);
-		if (up == -1)
-			break;
-		/* The child still has this parent: then up is that process. */
-		if (parent_of(pidfd, &again) != parent) {
-			close(up);
-			break;
-		}
-		close(pidfd);
-		pidfd = up;
-	}
-	close(pidfd);
-	return found;
 }
 
 unsigned

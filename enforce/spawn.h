@@ -91,10 +91,6 @@ struct spawn_message {
 	struct spawn_attempt attempt;
 };
 
-/* Is the peer of a connection a descendant of init? For hosts without a PID
- * namespace; each step is held by a pidfd. False when it cannot be told. */
-bool	spawn_descends(const struct spawned *, int conn_fd);
-
 /* The name of a system call, for rows. */
 const char *spawn_call_name(int nr, char out[32]);
 
