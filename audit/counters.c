@@ -26,7 +26,8 @@ counters_map(int fd)
 		errno = error;
 		return NULL;
 	}
-	p = mmap(NULL, COUNTERS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(
+	    NULL, COUNTERS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return p == MAP_FAILED ? NULL : p;
 }
 

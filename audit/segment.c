@@ -172,6 +172,16 @@ segment_flush(struct segment *s)
 	return 0;
 }
 
+static int
+add_line(struct segment *s, const struct row *row, const struct row_place *at,
+    char hash[DIGEST_HEX])
+{
+	int result = row_line(row, at, &s->queue, hash);
+
+	s->queue.failed = false;
+	return result;
+}
+
 int
 segment_append(
     struct segment *s, enum row_by by, const struct row *row, uint64_t *seq)
@@ -180,8 +190,8 @@ segment_append(
 	char hash[DIGEST_HEX];
 
 	s->counts.rows++;
-	if (row_line(row, &at, &s->queue, hash) == -1) {
-		s->queue.failed = false;
+	if (add_line(s, row, &at, hash) == -1 &&
+	    (segment_flush(s) == -1 || add_line(s, row, &at, hash) == -1)) {
 		s->counts.lost++;
 		return -1;
 	}

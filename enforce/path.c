@@ -15,6 +15,8 @@
 
 #include "enforce/path.h"
 
+#include "enforce/mount.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -31,6 +33,7 @@
 
 #define PATH_TRIES 8	/* times we start again when the tree changes */
 #define PATH_LINKS 40	/* links on one way, as many as the kernel's */
+#define PATH_MOUNTS 4	/* mounts of parts within mounts of parts */
 #define PATH_CHANGED 1	/* neither 0 nor -1: look again */
 #define PATH_PROC_FD 32 /* bytes of "/proc/self/fd/N" */
 
@@ -52,6 +55,7 @@ struct entry {
 struct path_protect {
 	dev_t root_dev; /* of "/"; known to be no kernel_fs() */
 	ino_t root_ino;
+	struct mounts *mounts; /* as they were then */
 	struct entry *v;
 	size_t n;
 };
@@ -601,6 +605,9 @@ path_protect_new(void)
 		goto fail;
 	set->root_dev = st.st_dev;
 	set->root_ino = st.st_ino;
+	set->mounts = mounts_new();
+	if (set->mounts == NULL)
+		goto fail;
 	for (i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
 		if (path_protect_add(set, fixed[i].path, fixed[i].protection) ==
 		    -1)
@@ -626,6 +633,7 @@ path_protect_free(struct path_protect *set)
 	for (i = 0; i < set->n; i++)
 		free(set->v[i].below);
 	free(set->v);
+	mounts_free(set->mounts);
 	free(set);
 	errno = saved;
 }
@@ -714,10 +722,9 @@ climb_up(struct climb *c)
 }
 
 static int
-climb_stat(const struct climb *c, struct stat *st)
+climb_stat(const struct climb *c, struct stat *st, uint64_t *mount)
 {
-	return fstatat(c->base_fd, climb_name(c), st,
-	    AT_NO_AUTOMOUNT | (c->ups == 0 ? AT_EMPTY_PATH : 0));
+	return mounts_stat(c->base_fd, climb_name(c), st, mount);
 }
 
 /*
@@ -761,6 +768,101 @@ has_own_name(const char *full)
 	return false;
 }
 
+static int locate(int fd, struct place *p);
+static int protection_at(const struct path_protect *set, int fd,
+    const struct place *p, const char *full, unsigned depth,
+    enum path_protection *out);
+
+/* A mount that a climb leaves by its root, and what the name says below that.
+ */
+struct crossing {
+	uint64_t mount;
+	struct stat root;
+	const char *below;
+	unsigned depth;
+};
+
+/*
+ * What lies above the root in its file system is seen by its other name, if
+ * that leads to the same object and not into the very mount again.
+ */
+static int
+protect_by_origin(const struct path_protect *set, const struct crossing *x,
+    const char *name, enum path_protection *found)
+{
+	enum path_protection there = PATH_OPEN;
+	char full[PATH_MAX];
+	struct place p;
+	struct stat st;
+	uint64_t mount;
+	int fd, error = 0;
+
+	p.parent_fd = -1;
+	fd = open_how(AT_FDCWD, name, O_PATH, RESOLVE_NO_SYMLINKS);
+	if (fd == -1)
+		return is_ours(errno) ? -1 : 0;
+	if (mounts_stat(fd, "", &st, &mount) == -1 || mount == x->mount ||
+	    !same_object(&st, &x->root))
+		goto out;
+	error = locate(fd, &p);
+	if (error != 0)
+		goto out;
+	if ((size_t)snprintf(full, sizeof(full), "%s%s%s", p.name,
+		x->below[0] == '\0' ? "" : "/", x->below) >= sizeof(full))
+		there = PATH_CLOSED;
+	else
+		error = protection_at(set, fd, &p, full, x->depth + 1, &there);
+	if (error == 0 && there > *found)
+		*found = there;
+out:
+	close_fd(&p.parent_fd);
+	close_fd(&fd);
+	return error;
+}
+
+/* Mounts within each other's parts, without an end: nothing is believed. */
+static int
+protect_by_mount(const struct path_protect *set, const struct crossing *x,
+    enum path_protection *found)
+{
+	char name[PATH_MAX];
+	size_t i;
+	int error = 0;
+
+	for (i = 0; error == 0 && *found != PATH_CLOSED &&
+		    mounts_origin(set->mounts, x->mount, i, name);
+	     i++) {
+		if (x->depth == PATH_MOUNTS)
+			*found = PATH_CLOSED;
+		else
+			error = protect_by_origin(set, x, name, found);
+	}
+	return error;
+}
+
+/*
+ * One step up, and what is found there. below is what the full name says below
+ * the place that is reached.
+ */
+static int
+climb_step(const struct path_protect *set, const struct climb *c,
+    const char *below, struct stat *st, uint64_t *mount, dev_t *asked,
+    unsigned depth, enum path_protection *found)
+{
+	const char *inside = below + strcspn(below, "/");
+	struct crossing x = {*mount, *st, inside + (inside[0] == '/'), depth};
+	int error = 0;
+
+	if (climb_stat(c, st, mount) == -1)
+		return -1;
+	if (x.mount != *mount)
+		error = protect_by_mount(set, &x, found);
+	if (error != 0)
+		return error;
+	protect_by_inode(set, st, below, found);
+	return protect_by_fs(set, -1, c, st, asked, found);
+}
+
 /*
  * The strictest protection of the object at p, of each directory above it and
  * of what the full name says further. As many steps up as the name has
@@ -768,17 +870,20 @@ has_own_name(const char *full)
  * twin does not end the walk early, and a rename on the way is noticed.
  */
 static int
-protection_of(const struct path_protect *set, int fd, const struct place *p,
-    const char *full, enum path_protection *out)
+protection_at(const struct path_protect *set, int fd, const struct place *p,
+    const char *full, unsigned depth, enum path_protection *out)
 {
 	struct climb c = {.base_fd = p->parent_fd};
 	enum path_protection found = PATH_OPEN;
 	size_t end = strlen(p->name);
 	const char *below = full + end + (full[end] == '/');
-	struct stat st = p->st;
+	struct stat st;
+	uint64_t mount;
 	dev_t asked = set->root_dev;
 	int error;
 
+	if (mounts_stat(fd, "", &st, &mount) == -1)
+		return changed_unless_ours();
 	if (has_own_name(full))
 		found = PATH_CLOSED;
 	protect_by_inode(set, &st, below, &found);
@@ -787,22 +892,26 @@ protection_of(const struct path_protect *set, int fd, const struct place *p,
 		while (full[end - 1] != '/')
 			end--;
 		below = full + end--;
-		error = climb_stat(&c, &st);
-		if (error == 0) {
-			protect_by_inode(set, &st, below, &found);
-			error = protect_by_fs(set, -1, &c, &st, &asked, &found);
-		}
+		error = climb_step(
+		    set, &c, below, &st, &mount, &asked, depth, &found);
 		if (error == 0 && end > 0)
 			error = climb_up(&c);
 	}
 	climb_clear(&c);
 	if (error != 0)
-		return changed_unless_ours();
+		return error == -1 ? changed_unless_ours() : error;
 	if (found != PATH_CLOSED &&
 	    (st.st_dev != set->root_dev || st.st_ino != set->root_ino))
 		return PATH_CHANGED;
 	*out = found;
 	return 0;
+}
+
+static int
+protection_of(const struct path_protect *set, int fd, const struct place *p,
+    const char *full, enum path_protection *out)
+{
+	return protection_at(set, fd, p, full, 0, out);
 }
 
 /*

@@ -56,8 +56,9 @@ struct path_protect;		/* the set of such places, by device and inode */
  * The set with what SPEC 4.2 names on every host: /proc, /sys, /dev closed;
  * /usr, /bin, /sbin, /lib*, /boot, /etc/ld.so* read-only. A component
  * ".cyberos" is closed by name, the file systems of /proc and /sys wherever
- * they are mounted. It holds for the root directory that it was made in. NULL
- * with errno.
+ * they are mounted. It holds for the root directory that it was made in, and
+ * for the mounts that were there then: a part of a protected place that is
+ * mounted elsewhere is protected there too. NULL with errno.
  */
 struct path_protect *path_protect_new(void);
 void	path_protect_free(struct path_protect *);

@@ -251,9 +251,11 @@ print_error(const cJSON *error)
 
 	if (detail[0] == '\0')
 		detail = member_text(data, "hint");
-	fprintf(stderr, "cyberos: %s%s%s%s%s\n", member_text(error, "message"),
+	if (strcmp(reason, member_text(error, "message")) == 0)
+		reason = "";
+	fprintf(stderr, "cyberos: %s%s%s%s\n", member_text(error, "message"),
 	    reason[0] == '\0' ? "" : " (", reason,
-	    reason[0] == '\0' ? "" : ")", detail[0] == '\0' ? "" : ":");
+	    reason[0] == '\0' ? "" : ")");
 	if (detail[0] != '\0')
 		fprintf(stderr, "    %s\n", detail);
 	if (number == VERDICT_CODE)
@@ -359,7 +361,7 @@ client_call(int argc, char **argv)
 	} else if (at < argc && strncmp(argv[at], "--raw=", 6) == 0) {
 		raw = argv[at++] + 6;
 	}
-	if (at >= argc || argv[at][0] == '-' ||
+	if (at >= argc || argv[at][0] == '-' || argv[at][0] == '{' ||
 	    !json_is_utf8(argv[at], strlen(argv[at]))) {
 		fputs(usage_text, stderr);
 		return EXIT_USAGE;

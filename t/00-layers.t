@@ -89,7 +89,8 @@ look_for_headers() {
 			case $file in
 			broker/channel.c) grep -q '"broker/broker.h"' "$file" ;;
 			supervisor/main.c | supervisor/run.c | \
-			    supervisor/inspect.c | supervisor/client.c)
+			    supervisor/inspect.c | supervisor/client.c | \
+			    supervisor/doctor.c)
 				grep -q '"supervisor/commands.h"' "$file"
 				;;
 			*) false ;;

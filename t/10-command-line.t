@@ -20,7 +20,7 @@ is "$ERR" '' '--help says nothing on standard error'
 help=$OUT
 commands=$(printf '%s\n' "$help" | sed -n 's/^  cyberos \([a-z -]*[a-z]\).*/\1/p')
 is "$(printf '%s\n' "$commands" | grep -cE \
-    '^skill (broker (run|status|tools)|validate|call)$')" 5 \
+    '^skill (broker (run|status|doctor|tools)|validate|call)$')" 6 \
     'it lists the commands'
 
 cyberos
@@ -66,9 +66,8 @@ while read -r command; do
 		;;
 	esac
 	# What the help shows is taken, whatever comes of it.
-	for option in $(printf '%s\n' "$own" | grep -oE -- '--[a-z-]+' |
-	    sort -u); do
-		[ "$option" = -- ] && continue
+	for option in $(printf '%s\n' "$own" | grep -oE -- \
+	    '(^  |^ +\[|\[|\| )--[a-z-]+' | grep -oE -- '--[a-z-]+' | sort -u); do
 		# shellcheck disable=SC2086 # words
 		"$CYBEROS" $command "$option" --help --help 2>&1 </dev/null |
 		    grep -E 'unrecognized|ambiguous'

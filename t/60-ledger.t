@@ -32,6 +32,7 @@ fields() {
 	case $1 in
 	skill.invoked_started) echo "$SUBJECT version tenant_id" \
 	    caller_persona request_id args_hash frontmatter_hash sandbox ;;
+	skill.sandbox_attested) echo "$SUBJECT layers attempts" ;;
 	skill.invoked_completed) echo "$SUBJECT version outcome duration_ms" \
 	    exit_code signal calls denied rejected by error_message ;;
 	skill.tool_call_started) echo "$SUBJECT tool_name args_hash" \
@@ -92,6 +93,13 @@ is "$RC" 124 'a skill that does not connect'
 segment >>"$T/rows"
 is "$(rows skill.no_connect '| .waited_ms >= 200')" true 'its no_connect'
 
+printf '#!/bin/sh\nexit 0\n' | skill ok
+broker_run --attest ok
+is "$RC" 0 'a skill whose sandbox is tried first'
+segment >>"$T/rows"
+is "$(segment | jq -r .kind | grep -n attested | cut -d : -f 1)" 1 \
+    'what was found comes before the start'
+
 # shellcheck source=t/live.sh
 . ./t/live.sh
 printf '#!/bin/sh\ncyberos skill call Read path=%s\necho up\nread x\nexit 0\n' \
@@ -116,7 +124,7 @@ jq -r '[.kind, (.payload | keys_unsorted | join(" "))] | join("|")' \
 while IFS='|' read -r kind names; do
 	is "$names" "$(fields "$kind")" "$kind has its fields and no other"
 done <"$T/shapes"
-is "$(cut -d '|' -f 1 "$T/shapes" | wc -l | tr -d ' ')" 12 'twelve kinds were seen'
+is "$(cut -d '|' -f 1 "$T/shapes" | wc -l | tr -d ' ')" 13 'thirteen kinds were seen'
 is "$(jq -c 'select(.inv) | keys_unsorted' "$T/rows" | sort -u)" \
     '["v","inv","seq","ts","mono_ns","by","kind","payload","prev","hash"]' \
     'the form of a row'

@@ -50,7 +50,9 @@ ask() { # ask N: commands for N calls, each awaited
 traced() {
 	printf 'audit_sync: %s\n' "$1" >"$T/c.yaml"
 	ask 6 >"$T/commands"
-	strace -f -o "$T/trace" -e \
+	# A sanitizer's look for leaks cannot be traced.
+	ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f \
+	    -o "$T/trace" -e \
 	    trace=openat,clone,clone3,fork,fdatasync,fsync,sync,syncfs,write,sendto \
 	    "$CYBEROS" skill broker run --store "$STORE" --config "$T/c.yaml" \
 	    --skills "$T/skills" wire <"$T/commands" >"$T/out" 2>"$T/err"

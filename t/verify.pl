@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 # The ledger of a store checked from LEDGER.md alone, with nothing of ours: host
 # chain, days, segments, pairs and counts. Usage: verify.pl STORE; exit 0 or 6.
-use strict;
-use warnings;
+use strict; use warnings;
 use Digest::SHA qw(sha256_hex);
 use JSON::PP;
 my ($store, $bad, $rows) = ($ARGV[0], 0, 0);
@@ -26,7 +25,8 @@ sub part { # one file of a segment
 		bad "$file:$l: seq" if $r->{seq} != ++$s->{rows}; bad "$file:$l: prev" if $r->{prev} ne $s->{head};
 		bad "$file:$l: after the end" if $s->{ended};
 		$s->{head} = $r->{hash}; $s->{bytes} += 1 + length; next if $r->{by} eq 'skill';
-		bad "$file:$l: kind" if ($r->{kind} eq 'skill.invoked_started') != ($l == 1 && $r->{seq} == 1) && ($p->{outcome} // '') ne 'refused';
+		if ($r->{kind} =~ /^skill.(invoked_started|sandbox_attested)$/) { bad "$file:$l: late" if $s->{began}; $s->{began} = $1 eq 'invoked_started' }
+		elsif (!$s->{began} && ($p->{outcome} // '') ne 'refused' && $r->{by} ne 'supervisor') { bad "$file:$l: before the start" }
 		if ($r->{kind} eq 'skill.tool_call_started') { $s->{calls}++; $s->{open}{$p->{call}}++ and bad "$file:$l: started twice" }
 		elsif ($r->{kind} eq 'skill.tool_call_completed') { delete $s->{open}{$p->{call}} or bad "$file:$l: completed without started";
 			$s->{errors} += $p->{outcome} eq 'error'; $s->{timeouts} += $p->{outcome} eq 'timeout' }

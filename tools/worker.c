@@ -617,6 +617,7 @@ worker_service(struct worker *w)
 	struct call *c = TAILQ_FIRST(&w->queue);
 	enum progress got = PROGRESS_BROKEN;
 
+	bury(w);
 	if (c == NULL) {
 		watch_idle(w);
 		return NULL;

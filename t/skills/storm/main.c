@@ -10,13 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ANSWERS 256
+#define ANSWERS 8192
 #define LINES 64
 #define SHOWN 3000
 
 static struct {
 	char *text;
 	size_t len;
+	uint32_t sum;
 	unsigned long count;
 } answers[ANSWERS];
 static size_t answers_n;
@@ -68,10 +69,22 @@ request(int fd, const char *params)
 	put(fd, "}", 1);
 }
 
+static uint32_t
+sum_of(const char *p, size_t n)
+{
+	uint32_t sum = 2166136261U;
+
+	for (; n > 0; n--) {
+		sum ^= (unsigned char)*p++;
+		sum *= 16777619U;
+	}
+	return sum;
+}
+
 static void
 answer(int fd)
 {
-	uint32_t head;
+	uint32_t head, sum;
 	size_t i, len;
 	char *text;
 
@@ -82,8 +95,9 @@ answer(int fd)
 		fail("no memory");
 	get(fd, text, len);
 	text[len] = '\0';
+	sum = sum_of(text, len);
 	for (i = 0; i < answers_n; i++) {
-		if (answers[i].len == len &&
+		if (answers[i].sum == sum && answers[i].len == len &&
 		    memcmp(answers[i].text, text, len) == 0)
 			break;
 	}
@@ -95,6 +109,7 @@ answer(int fd)
 		return;
 	}
 	answers[i].text = text;
+	answers[i].sum = sum;
 	answers[i].len = len;
 	answers_n++;
 }
@@ -102,21 +117,15 @@ answer(int fd)
 static void
 report(unsigned long count)
 {
-	uint32_t sum;
-	size_t i, j;
+	size_t i;
 
 	for (i = 0; i < answers_n; i++) {
-		sum = 2166136261U;
-		for (j = 0; j < answers[i].len; j++) {
-			sum ^= (unsigned char)answers[i].text[j];
-			sum *= 16777619U;
-		}
 		if (answers[i].len <= SHOWN)
 			printf("%lu %s\n", answers[i].count, answers[i].text);
 		else
 			printf("%lu %.200s... %zu bytes %08x\n",
 			    answers[i].count, answers[i].text, answers[i].len,
-			    sum);
+			    answers[i].sum);
 		free(answers[i].text);
 	}
 	memset(answers, 0, sizeof(answers));

@@ -161,7 +161,7 @@ zeros(int n, size_t count)
 static int
 get(int n, void *p, size_t len, int ms)
 {
-	struct pollfd fd = { conns[n], POLLIN, 0 };
+	struct pollfd fd = {conns[n], POLLIN, 0};
 	char *at = p;
 	ssize_t r;
 
@@ -182,10 +182,17 @@ enum form { SHORT, WHOLE, LAST };
 static void
 show(int n, const char *text, size_t len, enum form form)
 {
-	if (form == WHOLE || len <= 4096)
+	const char *end;
+
+	if (form == WHOLE || len <= 4096) {
 		printf("%d %s\n", n, text);
-	else if (form == LAST)
-		printf("%d %zu bytes %s\n", n, len, text + len - 200);
+		return;
+	}
+	end = text + len - 200;
+	while (((unsigned char)*end & 0xc0) == 0x80)
+		end++; /* whole characters */
+	if (form == LAST)
+		printf("%d %zu bytes %s\n", n, len, end);
 	else
 		printf("%d %zu bytes %.200s\n", n, len, text);
 }
@@ -217,7 +224,7 @@ receive(int n, int ms, enum form form)
 static void
 open_one(void)
 {
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct sockaddr_un sun = {.sun_family = AF_UNIX};
 	const char *path = getenv("CYBEROS_BROKER_SOCKET");
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
