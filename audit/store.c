@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -323,6 +324,45 @@ store_segment_exists(const struct store *s, const char *day, const char *inv)
 		found = -1;
 	close(fd);
 	return found;
+}
+
+bool
+store_running(const struct store *s, const char *inv)
+{
+	char name[64];
+	bool held;
+	int fd;
+
+	snprintf(name, sizeof(name), "%.36s.lock", inv);
+	fd = openat(s->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd == -1)
+		return false;
+	held = flock(fd, LOCK_SH | LOCK_NB) == -1 && errno == EWOULDBLOCK;
+	close(fd);
+	return held;
+}
+
+int
+store_count_running(const struct store *s)
+{
+	struct dirent *e;
+	char id[STORE_UUID_SIZE];
+	DIR *d;
+	int fd, n = 0;
+
+	fd = openat(s->run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd == -1 ? NULL : fdopendir(fd);
+	if (d == NULL)
+		return -1;
+	while ((e = readdir(d)) != NULL) {
+		if (strlen(e->d_name) != 41 ||
+		    strcmp(e->d_name + 36, ".lock") != 0)
+			continue;
+		strlcpy(id, e->d_name, sizeof(id));
+		n += store_is_uuid(id) && store_running(s, id);
+	}
+	closedir(d);
+	return n;
 }
 
 int

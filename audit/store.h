@@ -1,6 +1,7 @@
 #ifndef AUDIT_STORE_H
 #define AUDIT_STORE_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "audit/clock.h"
@@ -44,7 +45,7 @@ int	store_day(const struct store *, const char day[CLOCK_DAY_SIZE],
  * day's directory; its name relative to the day goes to name[]. A descriptor
  * that appends, or -1 with errno: EEXIST when the id was used that day.
  */
-#define STORE_SEGMENT_NAME	64
+#define STORE_SEGMENT_NAME	80
 int	store_segment(int day_fd, const char *inv, unsigned part,
 	    char name[STORE_SEGMENT_NAME]);
 
@@ -54,6 +55,12 @@ int	store_sync_segment(int day_fd, const char *inv);
 /* Was the id used on that day? 1, 0, or -1 with errno. */
 int	store_segment_exists(const struct store *, const char *day,
 	    const char *inv);
+
+/* Is the lock of an invocation held? The kernel drops it with its holder. */
+bool	store_running(const struct store *, const char *inv);
+
+/* How many invocations hold their lock now; -1 with errno. */
+int	store_count_running(const struct store *);
 
 /* Create run/<inv>.<suffix>, exclusively. Descriptor or -1 with errno. */
 int	store_run_file(const struct store *, const char *inv,

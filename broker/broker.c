@@ -208,6 +208,8 @@ load(struct broker *b, char frontmatter_hash[DIGEST_HEX])
 	int error;
 	bool good;
 
+	if (b->job->refuse != NULL)
+		return refused(b, EXIT_POLICY, b->job->refuse);
 	if (!open_skill(b))
 		return false;
 	if (manifest_read(b->skill_fd, &text, &len) == -1) {
@@ -861,7 +863,7 @@ take_counts(struct broker *b)
 	if (b->segment != NULL)
 		segment_counts(b->segment, &n);
 	b->result.rows = n.rows;
-	b->result.lost = n.lost;
+	b->result.lost = n.lost + n.waiting;
 }
 
 /* --- setting up --- */
@@ -907,13 +909,14 @@ read_hash_key(struct broker *b)
 	if (fd == -1)
 		return refused_errno(b, file);
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	    (st.st_mode & 077) == 0)
+	    (st.st_mode & 077) == 0 && policy_file_trusted(fd))
 		n = read(fd, key, sizeof(key));
 	close(fd);
 	if (n < 16)
 		return refused(b, EXIT_BROKER,
 		    "args_hash_key_file: must be a regular file of mode 0600 "
-		    "with 16 bytes or more");
+		    "with 16 bytes or more, run by root in a place that only "
+		    "root can write");
 	b->args_digest = digest_new(key, (size_t)n);
 	explicit_bzero(key, sizeof(key));
 	return b->args_digest != NULL || refused_errno(b, "hash");
@@ -1162,6 +1165,8 @@ broker_run(const struct broker_job *job)
 
 	if (b == NULL)
 		return 1;
+	/* A limit on file sizes is an error of a write, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
 	settle_process(job);
 	if (settle_descriptors(job) == -1)
 		return 1;
@@ -1191,6 +1196,7 @@ broker_run(const struct broker_job *job)
 		b->dispatch.counters = &nothing;
 	b->inv.digest = b->digest;
 	record_end(b);
+	segment_flush(b->segment);
 	take_counts(b);
 	if (segment_end(b->segment) == -1)
 		log_line(&b->log, LOG_LEVEL_ERROR, "the ledger: %s",

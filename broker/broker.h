@@ -29,6 +29,7 @@ struct broker_job {
 	const char	*skill_dir;	/* path of the skill's directory */
 	const char	*skill_id;	/* what its id must be, or NULL */
 	char		*const *args;	/* for main, NULL-terminated */
+	const char	*refuse;	/* why it must not start, or NULL */
 	const char	*persona;	/* or NULL */
 	const char	*request_id;	/* or NULL */
 	struct trace	 trace;

@@ -642,7 +642,7 @@ accept_one(struct server *s)
 	if (fd == -1)
 		return;
 	c = calloc(1, sizeof(*c));
-	if (c == NULL || (c->digest = digest_new(NULL, 0)) == NULL) {
+	if (c == NULL || (c->digest = digest_copy(s->dispatch->inv->args_digest)) == NULL) {
 		free(c);
 		close(fd);
 		return;

@@ -1161,3 +1161,15 @@ policy_fixed(const struct policy *p, const char *key)
 	}
 	return true; /* a key that is not in the table: ask nothing of it */
 }
+
+bool
+policy_is_set(const struct policy *p, const char *key)
+{
+	size_t i;
+
+	for (i = 0; i < ROWS_N; i++) {
+		if (strcmp(rows[i].name, key) == 0)
+			return ((p->set[0] | p->set[1]) >> i & 1) != 0;
+	}
+	return false;
+}

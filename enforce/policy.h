@@ -84,6 +84,9 @@ bool	policy_key(size_t i, struct policy_key *);
 /* Has the system's file set this key, so that nothing else may widen it? */
 bool	policy_fixed(const struct policy *, const char *key);
 
+/* Has any file set this key? */
+bool	policy_is_set(const struct policy *, const char *key);
+
 /* The built-in defaults. 0, or -1 with ENOMEM. */
 int	policy_init(struct policy *);
 void	policy_clear(struct policy *);

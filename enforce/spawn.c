@@ -15,7 +15,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
@@ -234,7 +233,6 @@ start_once(struct confine_plan *p, struct spawned *s, struct trouble *t)
 	t->step = p->namespaces ? "user_namespace" : "clone";
 	first_states(p, s);
 	s->namespaces = p->namespaces;
-	s->own_uid = p->root ? p->host_uid : 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) ==
 		-1 ||
 	    pipe2(rep, O_CLOEXEC) == -1 || pipe2(go, O_CLOEXEC) == -1) {
@@ -410,32 +408,12 @@ spawn_deadline(const struct spawned *s, int64_t at)
 	init_send(s->control_fd, &c, -1, 0);
 }
 
-/* A process of that uid and without any capability reaches just what we mean. */
-static void
-kill_uid(uid_t uid)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		if (setgroups(0, NULL) == -1 ||
-		    setresgid((gid_t)uid, (gid_t)uid, (gid_t)uid) == -1 ||
-		    setresuid(uid, uid, uid) == -1)
-			_exit(1);
-		kill(-1, SIGKILL);
-		_exit(0);
-	}
-	while (pid > 0 && waitpid(pid, NULL, 0) == -1 && errno == EINTR)
-		;
-}
-
 void
 spawn_kill(const struct spawned *s)
 {
 	if (s->init_pidfd == -1)
 		return;
-	if (!s->namespaces && s->own_uid != 0) {
-		kill_uid(s->own_uid);
-	} else if (!s->namespaces) {
+	if (!s->namespaces) {
 		shutdown(s->control_fd, SHUT_WR);
 		syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGCONT, NULL, 0);
 		return;

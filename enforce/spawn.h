@@ -21,7 +21,6 @@ struct spawned {
 	int	 report_fd;
 	int	 go_fd;
 	bool	 namespaces;
-	uid_t	 own_uid;	/* of this sandbox alone; 0: there is none */
 	uint8_t	 states[CONFINE_STEPS_MAX];	/* enum confine_state */
 	uint8_t	 probes[PROBES_MAX];	/* enum probe_result, with attest */
 };
@@ -51,8 +50,7 @@ void	spawn_terminate(const struct spawned *);
 
 /*
  * SIGKILL to init: the kernel ends everything in the sandbox. Without a PID
- * namespace: to all that has the sandbox's own uid, or, where there is none,
- * init is told to look for its descendants.
+ * namespace init is told to do it: it alone has the uid of what it ends.
  */
 void	spawn_kill(const struct spawned *);
 

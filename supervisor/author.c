@@ -25,10 +25,8 @@
 
 #include "enforce/glob.h"
 #include "enforce/manifest.h"
-#include "enforce/policy.h"
+#include "supervisor/settings.h"
 #include "tools/registry.h"
-
-#define SYSTEM_CONFIG "/etc/cyberos/broker.yaml"
 
 /* SPEC 1, exit status of all commands but run. */
 enum status {
@@ -43,7 +41,7 @@ struct validate {
 	bool json;
 	const char *broker_version;
 	const char *config;
-	struct policy policy;
+	struct settings settings;
 	cJSON *results; /* an array, with json */
 };
 
@@ -277,7 +275,7 @@ validate_one(struct validate *v, const char *dir)
 		status = unreadable(v, path, errno);
 		goto out;
 	}
-	if (manifest_parse(text, len, &v->policy, registry_names(),
+	if (manifest_parse(text, len, &v->settings.policy, registry_names(),
 		v->broker_version, &m) == -1)
 		err(STATUS_FAILED, "%s", path);
 	status = m.errors_n == 0 ? STATUS_FINE : STATUS_INVALID;
@@ -295,22 +293,15 @@ out:
 	return status;
 }
 
-/* The ceilings that a run would have: the system's file, then --config. */
+/* The ceilings that a run would have. */
 static int
 load_policy(struct validate *v)
 {
+	struct settings_options o = { v->config, NULL, NULL, NULL, NULL };
 	char why[1024], line[2048];
 
-	if (policy_init(&v->policy) == -1)
-		err(STATUS_FAILED, NULL);
-	if ((access(SYSTEM_CONFIG, F_OK) == 0 || errno != ENOENT) &&
-	    policy_load(&v->policy, 0, SYSTEM_CONFIG, why, sizeof(why)) == -1)
-		goto bad;
-	if (v->config != NULL &&
-	    policy_load(&v->policy, 1, v->config, why, sizeof(why)) == -1)
-		goto bad;
-	return 0;
-bad:
+	if (settings_load(&v->settings, &o, why, sizeof(why)) == 0)
+		return 0;
 	warnx("%s", manifest_printable(line, sizeof(line), why));
 	return -1;
 }
@@ -401,6 +392,6 @@ author_validate(int argc, char **argv)
 	}
 out:
 	cJSON_Delete(v.results);
-	policy_clear(&v.policy);
+	settings_clear(&v.settings);
 	return status;
 }

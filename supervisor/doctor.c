@@ -263,7 +263,7 @@ tidy(struct doctor *d)
 }
 
 static const char usage_text[] =
-    "usage: cyberos skill broker doctor [--json] [--config FILE]\n";
+    "usage: cyberos skill broker doctor [--json] [--store DIR] [--config FILE]\n";
 
 int
 doctor_main(int argc, char **argv)

@@ -45,23 +45,6 @@ struct status {
 	uint64_t waiting;
 };
 
-/* Alive is who holds the lock; the kernel lets go of it when he dies. */
-static bool
-is_locked(const struct store *s, const char *id)
-{
-	char name[64];
-	bool locked;
-	int fd;
-
-	snprintf(name, sizeof(name), "%.36s.lock", id);
-	fd = openat(s->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd == -1)
-		return false;
-	locked = flock(fd, LOCK_SH | LOCK_NB) == -1 && errno == EWOULDBLOCK;
-	close(fd);
-	return locked;
-}
-
 static int
 list_live(struct status *st, const struct counters *c)
 {
@@ -135,7 +118,7 @@ look_at_live(const struct store *s, struct status *st)
 		    strcmp(e->d_name + 36, ".lock") != 0)
 			continue;
 		strlcpy(id, e->d_name, sizeof(id));
-		if (store_is_uuid(id) && is_locked(s, id))
+		if (store_is_uuid(id) && store_running(s, id))
 			result = look_at_one(s, id, st);
 	}
 	closedir(d);

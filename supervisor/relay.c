@@ -196,14 +196,25 @@ relay_step(struct relay *r, const struct pollfd *fds)
 	}
 }
 
+/* Whoever could still write is no process of the skill: what is not in the
+ * pipe by now does not belong to its output. */
 void
 relay_drain(struct relay *r)
 {
 	struct pollfd fds[RELAY_POLLFDS];
+	int i;
 
 	if (r->pump[0].from != -1)
 		stop(r, 0);
-	while (r->pump[1].from != -1 || r->pump[2].from != -1) {
+	for (;;) {
+		relay_poll(r, fds);
+		for (i = 1; i < 3; i++) {
+			if (fds[i].fd != -1 && r->pump[i].len == 0 &&
+			    poll(&fds[i], 1, 0) == 0)
+				stop(r, i);
+		}
+		if (r->pump[1].from == -1 && r->pump[2].from == -1)
+			return;
 		relay_poll(r, fds);
 		if (poll(fds, RELAY_POLLFDS, -1) == -1 && errno != EINTR)
 			return;

@@ -5,6 +5,7 @@
  * closes the books whatever happened to it.
  */
 
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -65,6 +66,7 @@ struct run {
 	int day_fd;
 	char day[CLOCK_DAY_SIZE];
 	char segment[STORE_SEGMENT_NAME];
+	unsigned parts;
 	struct anchor opened, closed;
 	bool anchored;
 	/* the broker */
@@ -83,6 +85,7 @@ struct run {
 	bool have_socket;
 	struct broker_result result;
 	bool have_result;
+	bool made_lock, made_status;
 	int signals; /* how many the caller has sent */
 	int last_signal;
 };
@@ -237,7 +240,11 @@ take_option(struct run *r, int opt)
 		    "--connect-timeout", optarg, true);
 	case OPT_SANDBOX:
 		r->options.sandbox = optarg;
-		return true;
+		if (strcmp(optarg, "required") == 0 ||
+		    strcmp(optarg, "best-effort") == 0)
+			return true;
+		warnx("--sandbox: write required or best-effort");
+		return false;
 	case OPT_STDIO:
 		return take_stdio(&r->stdio, optarg);
 	case OPT_RESULT:
@@ -370,9 +377,28 @@ id_is_fresh(struct run *r)
 	return false;
 }
 
+/* max_invocations: ours is among them, since its lock is held from here on. */
+static int
+count_in(struct run *r)
+{
+	unsigned most = r->settings.policy.max_invocations;
+	int n;
+
+	if (most == 0)
+		return 0;
+	if (flock(r->job.lock_fd, LOCK_EX | LOCK_NB) == -1 ||
+	    (n = store_count_running(&r->store)) == -1)
+		return give_up(r, "store: run: %s", strerror(errno));
+	if ((unsigned)n > most)
+		r->job.refuse = "max_invocations are running already";
+	return 0;
+}
+
 static int
 create_files(struct run *r)
 {
+	char name[STORE_SEGMENT_NAME];
+
 	clock_day(clock_wall(), r->day);
 	if (!id_is_fresh(r))
 		return give_up(r,
@@ -381,15 +407,19 @@ create_files(struct run *r)
 	if (r->day_fd == -1)
 		return give_up(r, "ledger: %s", strerror(errno));
 	r->job.segment_fd = store_segment(r->day_fd, r->job.invocation, 1,
-	    r->segment);
+	    name);
+	/* With its day: an anchor after midnight stands in another one. */
+	snprintf(r->segment, sizeof(r->segment), "%s/%.68s", r->day, name);
 	if (r->job.segment_fd == -1)
 		return give_up(r, "ledger: segment: %s", strerror(errno));
 	r->job.lock_fd = store_run_file(&r->store, r->job.invocation, "lock");
 	r->job.status_fd =
 	    store_run_file(&r->store, r->job.invocation, "status");
-	if (r->job.lock_fd == -1 || r->job.status_fd == -1)
+	r->made_lock = r->job.lock_fd != -1;
+	r->made_status = r->job.status_fd != -1;
+	if (!r->made_lock || !r->made_status)
 		return give_up(r, "store: run: %s", strerror(errno));
-	return 0;
+	return count_in(r);
 }
 
 /* Files that no skill may reach, whatever its globs say (SPEC 4.2). */
@@ -405,6 +435,8 @@ list_protected(struct run *r)
 	r->protect[n++] = "/etc/cyberos";
 	if (p->spool != NULL)
 		r->protect[n++] = p->spool;
+	if (p->log != NULL && p->log[0] == '/')
+		r->protect[n++] = p->log;
 	if (p->args_hash_key_file != NULL)
 		r->protect[n++] = p->args_hash_key_file;
 	if (r->result_path != NULL) {
@@ -480,6 +512,23 @@ open_events(struct run *r)
 	return r->signal_fd == -1 || r->timer_fd == -1 ? -1 : 0;
 }
 
+/* Keys that this version reads and does not act on: said, never silent. */
+static void
+warn_unused(const struct run *r)
+{
+	static const char *const keys[] = { "spool", "max_ledger_mb",
+		"audit_append_only", "audit_mark_seconds", "quarantine_after",
+		"revoked", "ca_file", "http_allow_addresses" };
+	size_t i;
+
+	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (policy_is_set(&r->settings.policy, keys[i]))
+			log_line(&r->job.log, LOG_LEVEL_WARN,
+			    "configuration: %s has no effect in this version",
+			    keys[i]);
+	}
+}
+
 static int
 prepare(struct run *r)
 {
@@ -495,6 +544,9 @@ prepare(struct run *r)
 		return EXIT_RUN_BROKER;
 	}
 	r->job.log.most = r->most;
+	/* A limit on file sizes is an error of a write, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
+	warn_unused(r);
 	if (r->job.invocation[0] == '\0')
 		store_new_uuid(r->job.invocation);
 	strlcpy(r->job.log.invocation, r->job.invocation,
@@ -608,18 +660,22 @@ make_durable(struct run *r)
 }
 
 static void
-anchor_closed(struct run *r, const struct segment_walk *w, unsigned parts,
-    bool crashed)
+anchor_closed(struct run *r, const struct segment_walk *w)
 {
 	struct row row;
-	const char *reason = crashed ? "crash" : "normal";
+	const char *reason = "normal";
 
+	/* What does not hold, or has lost rows, is never signed off as good. */
 	if (w->damaged)
 		reason = "damaged";
+	else if (!r->have_result)
+		reason = "crash";
+	else if (!w->completed || r->result.lost > 0)
+		reason = "incomplete";
 	row_begin(&row, ROW_SEGMENT_CLOSED, NULL, r->digest);
 	row_word(&row, "invocation_id", r->job.invocation);
 	row_word(&row, "reason", reason);
-	row_int(&row, "parts", (int64_t)parts);
+	row_int(&row, "parts", (int64_t)r->parts);
 	row_int(&row, "rows", (int64_t)w->rows);
 	row_int(&row, "bytes", (int64_t)w->bytes);
 	row_int(&row, "calls", (int64_t)w->calls);
@@ -646,16 +702,17 @@ write_last_part(struct run *r, struct segment_walk *w)
 {
 	struct row_subject s = { r->job.invocation, or_null(r->id),
 		r->job.trace.trace_id, NULL };
-	char file[STORE_SEGMENT_NAME];
+	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME];
 	struct segment *segment = NULL;
 	struct anchor anchor;
 	struct stat st;
 	struct row row;
 	int fd, result = -1;
 
-	fd = store_segment(r->day_fd, r->job.invocation, 2, file);
+	fd = store_segment(r->day_fd, r->job.invocation, 2, name);
 	if (fd == -1)
 		return -1;
+	snprintf(file, sizeof(file), "%s/%.68s", r->day, name);
 	row_begin(&row, ROW_SEGMENT_PART, NULL, r->digest);
 	row_word(&row, "invocation_id", r->job.invocation);
 	row_word(&row, "file", file);
@@ -668,6 +725,7 @@ write_last_part(struct run *r, struct segment_walk *w)
 	row_clear(&row);
 	if (result == -1)
 		goto out;
+	r->parts = 2;
 	segment = segment_new(fd, r->job.invocation, w->seq + 1, w->head,
 	    SEGMENT_SYNC_ROW, r->digest);
 	row_begin(&row, ROW_INVOKED_COMPLETED, &s, r->digest);
@@ -766,8 +824,14 @@ on_loaded(struct run *r, const struct broker_message *m)
 	broker_send(r->control_fd, &answer);
 	if (m->total_ms > 0)
 		arm_backstop(r, m->total_ms);
-	if (make_durable(r) == -1)
+	if (make_durable(r) == -1) {
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
+		/* With "row" nothing is answered that is not on disk. */
+		if (r->settings.policy.audit_sync == POLICY_SYNC_ROW) {
+			kill_broker(r);
+			return;
+		}
+	}
 	answer.type = BROKER_DURABLE;
 	broker_send(r->control_fd, &answer);
 }
@@ -907,8 +971,8 @@ static void
 close_books(struct run *r)
 {
 	struct segment_walk w;
-	unsigned parts = 1;
 
+	r->parts = 1;
 	if (!r->anchored)
 		return; /* the empty file is recovery's to remove */
 	if (segment_walk(r->job.segment_fd, r->job.invocation, r->opened.hash,
@@ -917,17 +981,17 @@ close_books(struct run *r)
 		return;
 	}
 	if (!w.completed && !w.damaged) {
-		if (write_last_part(r, &w) == 0)
-			parts = 2;
-		else
+		if (write_last_part(r, &w) == -1)
 			say(r, LOG_LEVEL_ERROR, "ledger: last part");
-		r->result.calls = w.calls;
-		r->result.denied = w.denied;
+		if (!r->have_result) {
+			r->result.calls = w.calls;
+			r->result.denied = w.denied;
+		}
 	}
 	if (r->settings.policy.audit_sync != POLICY_SYNC_NONE &&
 	    fdatasync(r->job.segment_fd) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
-	anchor_closed(r, &w, parts, !r->have_result);
+	anchor_closed(r, &w);
 	if (r->settings.policy.audit_sync != POLICY_SYNC_NONE &&
 	    anchor_sync(&r->store, &r->closed) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
@@ -1056,15 +1120,17 @@ run_main(int argc, char **argv)
 	r->day_fd = r->control_fd = r->pidfd = -1;
 	outfile_init(&r->result_file);
 	status = parse_options(r, argc, argv);
-	if (status != 0)
+	if (status != 0) {
+		free(r);
 		return status - 1;
+	}
 	status = prepare(r);
 	if (status == 0)
 		status = supervise_one(r);
-	if (r->store.run_fd != -1 && r->job.segment_fd != -1) {
+	if (r->made_status)
 		store_run_unlink(&r->store, r->job.invocation, "status");
+	if (r->made_lock)
 		store_run_unlink(&r->store, r->job.invocation, "lock");
-	}
 	write_result(r);
 	finish_output(r);
 	outfile_clear(&r->result_file);

@@ -276,6 +276,20 @@ settings_absolute(char path[PATH_MAX], const char *given)
 	return 0;
 }
 
+static int
+make_absolute(char **path, char *why, size_t whylen)
+{
+	char absolute[PATH_MAX];
+
+	if (settings_absolute(absolute, *path) == -1) {
+		snprintf(why, whylen, "%s: %s", *path, strerror(errno));
+		return -1;
+	}
+	free(*path);
+	*path = strdup(absolute);
+	return *path == NULL ? -1 : 0;
+}
+
 int
 settings_load(struct settings *s, const struct settings_options *o, char *why,
     size_t whylen)
@@ -289,6 +303,7 @@ settings_load(struct settings *s, const struct settings_options *o, char *why,
 	    choose(&s->policy, "skills", &s->policy.skills, o->skills,
 		environment("CYBEROS_SKILLS"), DEFAULT_SKILLS, why, whylen) ==
 		-1 ||
+	    make_absolute(&s->policy.skills, why, whylen) == -1 ||
 	    choose(&s->policy, "socket_dir", &s->policy.socket_dir,
 		o->socket_dir, NULL, DEFAULT_SOCKET_DIR, why, whylen) == -1 ||
 	    choose_store(s, o->store, why, whylen) == -1 ||

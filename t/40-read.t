@@ -349,6 +349,7 @@ is "$(rows skill.tool_denied '| .violation // empty')" \
 
 printf 'a\303\251\342\202\254\360\235\204\236z' >"$D/ok/utf8"
 printf 'a\000b\377' >"$D/ok/bin"
+printf 'a\000b' >"$D/ok/nul"
 : >"$D/ok/empty"
 r="Read {\"path\":\"$D/ok"
 calls "$r/f\"}
@@ -363,7 +364,8 @@ $r/utf8\",\"limit\":5}
 $r/utf8\",\"limit\":9}
 $r/utf8\",\"offset\":2,\"limit\":1}
 $r/utf8\",\"limit\":10}
-$r/utf8\",\"offset\":1}" 'allowed_tools: [Read]' "$OK"
+$r/utf8\",\"offset\":1}
+$r/nul\"}" 'allowed_tools: [Read]' "$OK"
 is "$(answer 1 '.result | "\(.body)\(.encoding) \(.size) \(.truncated) \(.content_hash)"')" \
     "hello
 utf-8 6 false $(sha "$D/ok/f")" "a whole file"
@@ -391,6 +393,11 @@ is "$(answer 12 '.result | "\(.body) \(.truncated)"')" "aé€𝄞 true" \
     "right behind a character"
 is "$(answer 13 '.result | "\(.body) \(.truncated)"')" "é€𝄞z false" \
     "offset within text"
+is "$(answer 14 '.result | "\(.body) \(.encoding) \(.size)"')" "YQBi base64 3" \
+    "a NUL makes text bytes: strict readers of JSON take none"
+in_skill "cyberos skill call --raw body Read path=$D/ok/nul | od -An -tx1" \
+    'allowed_tools: [Read]' "$OK"
+is "$OUT" " 61 00 62" "so that our own client reads such a file"
 
 calls "Read {}
 Read []

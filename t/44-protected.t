@@ -201,22 +201,25 @@ is "$(said 1) $(said 2) $(said 3) $(said 4)" "ok ok ok ok" \
     "but they are read, when they are granted"
 like "$(answer 1 .result.body)" 'id: other' "with what is in them"
 
-# cyberos itself, wherever it lies
-mkdir "$D/ok/bin"
-cp "$CYBEROS" "$D/ok/bin/cyberos"
-was=$(sha "$CYBEROS")
-own=$CYBEROS
-CYBEROS=$D/ok/bin/cyberos
-calls "Write {\"path\":\"$D/ok/bin/cyberos\",\"body\":\"SPOILT\"}
+# cyberos itself, wherever it lies. (A sanitized build cannot run in a sandbox
+# and gives skills a plain client, which is then the one that counts.)
+if ! grep -q __asan_init "$CYBEROS"; then
+	mkdir "$D/ok/bin"
+	cp "$CYBEROS" "$D/ok/bin/cyberos"
+	was=$(sha "$CYBEROS")
+	own=$CYBEROS
+	CYBEROS=$D/ok/bin/cyberos
+	calls "Write {\"path\":\"$D/ok/bin/cyberos\",\"body\":\"SPOILT\"}
 Write {\"path\":\"$D/ok/bin/cyberos\",\"body\":\"SPOILT\",\"mode\":\"append\"}
 Edit {\"path\":\"$D/ok/bin/cyberos\",\"old\":\"usage\",\"new\":\"SPOILT\",\"all\":true}
 Write {\"path\":\"$D/ok/bin/other\",\"body\":\"fine\"}" "$GRANT" "$ALL"
-CYBEROS=$own
-is "$(said 1) $(said 2) $(said 3)" "$P $P $P" \
-    "the running cyberos is not written, though its directory is granted"
-is "$(sha "$D/ok/bin/cyberos") $(cat "$D/ok/bin/other")" "$was fine" \
-    "and is as it was; what lies beside it is"
-rm -rf "$D/ok/bin"
+	CYBEROS=$own
+	is "$(said 1) $(said 2) $(said 3)" "$P $P $P" \
+	    "the running cyberos is not written, though its directory is granted"
+	is "$(sha "$D/ok/bin/cyberos") $(cat "$D/ok/bin/other")" "$was fine" \
+	    "and is as it was; what lies beside it is"
+	rm -rf "$D/ok/bin"
+fi
 
 # --- mounts: it is the inode that counts, not the name ---
 

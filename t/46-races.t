@@ -102,8 +102,8 @@ ln -s "$D/out/f" "$D/ok/g.link"
 flipping "$D/ok/g" "$D/ok/g.link"
 round 5000 "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/g\"}}"
 still "a link in the last place"
-is "$(kinds)" "-32603 file_violation
-body inside" "a link in the last place: the inside or a refusal"
+is "$(kinds | grep -v -e '^body inside$' -e '^-32603 file_violation$')" "" \
+    "a link in the last place: the inside or a refusal"
 flipping "$D/ok/g" "$D/ok/g.link"
 round 800 "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/g\",\"body\":\"inside\"}}" \
     "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/g\",\"body\":\"!\",\"mode\":\"append\"}}" \
@@ -126,8 +126,8 @@ echo inside >"$D/ok/q"
 flipping "$D/ok/p" "$D/ok/q"
 round 3000 "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/q\"}}"
 still "a FIFO"
-is "$(kinds)" "-32603 file_violation
-body inside" "a FIFO: nobody waits for it"
+is "$(kinds | grep -v -e '^body inside$' -e '^-32603 file_violation$')" "" \
+    "a FIFO: nobody waits for it"
 
 # A granted directory is moved out while it is used.
 mkdir "$D/ok/mv" "$D/out/mv"
@@ -150,8 +150,8 @@ was=$(stat -c '%i %Y %Z %s' "$STORE/memories/hr/f")
 before=$(descriptors)
 flipping "$STORE/memories/ok/sub" "$STORE/memories/ok/link"
 round 20000 '{"tool":"MemoryRead","args":{"path":"memories/ok/sub/f"}}'
-is "$(kinds)" "-32603 scope_violation
-body inside" "memory: the inside or a refusal"
+is "$(kinds | grep -v -e '^body inside$' -e '^-32603 scope_violation$')" "" \
+    "memory: the inside or a refusal"
 round 2000 '{"tool":"MemoryEmit","args":{"kind":"a.b","path":"memories/ok/sub/new/f","body":"x"}}'
 still "memory"
 is "$(kinds | grep -v -e '^ok$' -e '^-32603 scope_violation' -e '^-32000 io_error')" "" \

@@ -47,9 +47,9 @@ for my $file (sort glob("$store/audit/*-*-*/host.jsonl")) {
 		bad "$file:$l: link" if $first && (($p->{prev_day} // '') ne ($day // '') || ($p->{prev_head} // $head) ne $head);
 		($head, $first) = ($r->{hash}, 0); $rows++; my $inv = $p->{invocation_id} // next; my $s = $seg{$inv};
 		if ($k eq 'audit.segment_opened') { $s and bad "$file:$l: opened twice";
-			part($seg{$inv} = { inv => $inv, head => $r->{hash}, parts => 1, map { $_ => 0 } qw(rows bytes calls denied errors timeouts torn_bytes) }, "$dir/$p->{file}") }
+			part($seg{$inv} = { inv => $inv, head => $r->{hash}, parts => 1, map { $_ => 0 } qw(rows bytes calls denied errors timeouts torn_bytes) }, "$store/audit/$p->{file}") }
 		elsif (!$s || $s->{closed}) { bad "$file:$l: not open" }
-		elsif ($k eq 'audit.segment_part') { bad "$file:$l: part" if $p->{seq} != $s->{rows} + 1 || $p->{head} ne $s->{head} || $p->{part} != ++$s->{parts}; part($s, "$dir/$p->{file}") }
+		elsif ($k eq 'audit.segment_part') { bad "$file:$l: part" if $p->{seq} != $s->{rows} + 1 || $p->{head} ne $s->{head} || $p->{part} != ++$s->{parts}; part($s, "$store/audit/$p->{file}") }
 		elsif ($k eq 'audit.segment_closed') { $s->{closed} = 1; $s->{open_calls} = keys %{ $s->{open} // {} };
 			($p->{$_} // '') eq ($s->{$_} // '') or bad "$file:$l: $_ is $p->{$_} and not $s->{$_}" for qw(parts rows bytes calls denied errors timeouts open_calls head torn_bytes torn_sha256);
 			bad "$file:$l: $inv: no end" unless $s->{ended} } }

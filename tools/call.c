@@ -226,7 +226,8 @@ size_t
 result_body(struct call *c, const char *p, size_t n, size_t reserve)
 {
 	size_t room, taken;
-	bool text = json_is_utf8(p, n);
+	/* A strict reader of JSON, ours among them, takes no escaped NUL. */
+	bool text = json_is_utf8(p, n) && (n == 0 || memchr(p, 0, n) == NULL);
 
 	reserve += c->run.result.len + 64; /* names, quotes, the encoding */
 	room = c->rpc.budget > reserve ? c->rpc.budget - reserve : 0;

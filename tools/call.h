@@ -150,9 +150,10 @@ void		 call_fail_errno(struct call *, int error);
 
 /*
  * The result object, member by member, into run.result. result_body adds
- * "body" and "encoding": text when the bytes are UTF-8, else base64; shortened
- * at a character (at a multiple of 4) to what the budget leaves beside reserve
- * bytes, which the other members take. Returns how many of the n bytes went in.
+ * "body" and "encoding": text when the bytes are UTF-8 without a NUL, else
+ * base64; shortened at a character (at a multiple of 4) to what the budget
+ * leaves beside reserve bytes, which the other members take. Returns how many
+ * of the n bytes went in.
  */
 void		 result_begin(struct call *);
 void		 result_text(struct call *, const char *name, const char *);
