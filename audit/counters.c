@@ -28,7 +28,14 @@ counters_map(int fd)
 	}
 	p = mmap(
 	    NULL, COUNTERS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	return p == MAP_FAILED ? NULL : p;
+	if (p == MAP_FAILED)
+		return NULL;
+	/* One writer: a fork of the broker does not get it. */
+	if (madvise(p, COUNTERS_SIZE, MADV_DONTFORK) == -1) {
+		munmap(p, COUNTERS_SIZE);
+		return NULL;
+	}
+	return p;
 }
 
 static bool

@@ -10,13 +10,16 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,6 +340,16 @@ own_binary(char path[PATH_MAX])
 	return path;
 }
 
+/* Ours, which is also what runs inside but for builds with sanitizers. */
+static const char *
+running_binary(char path[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+	path[n > 0 ? n : 0] = '\0';
+	return n > 0 ? path : "/proc/self/exe";
+}
+
 static bool
 plan_sandbox(struct broker *b, char self[PATH_MAX])
 {
@@ -365,6 +378,24 @@ plan_sandbox(struct broker *b, char self[PATH_MAX])
 	return true;
 }
 
+/* Something outside for the attempts of --attest to reach for. */
+static int
+listen_abstract(char *name, size_t size, const char *invocation)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(name, size, "cyberos-attest-%s", invocation);
+	memcpy(sun.sun_path + 1, name, strlen(name));
+	if (fd == -1 ||
+	    bind(fd, (struct sockaddr *)&sun,
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+		    strlen(name))) == -1 ||
+	    listen(fd, 1) == -1)
+		name[0] = '\0'; /* then this attempt is "not tried" */
+	return fd;
+}
+
 static bool
 take_uid(struct broker *b)
 {
@@ -375,6 +406,9 @@ take_uid(struct broker *b)
 	p->broker_pid = getpid();
 	p->attest = b->job->attest;
 	p->abstract_name = b->abstract_name;
+	if (p->attest)
+		b->abstract_fd = listen_abstract(b->abstract_name,
+		    sizeof(b->abstract_name), b->job->invocation);
 	if (p->host_uid != 0)
 		return true;
 	b->uid_lock = spawn_lock_uid(b->job->policy->uid_first,
@@ -785,6 +819,24 @@ set_outcome(struct broker *b, enum broker_outcome outcome, int exit_status,
 }
 
 /* How the skill's own process ended, when nobody else had a hand in it. */
+/* What an author whose program died of our limits should know. */
+static void
+advise_limits(struct broker *b)
+{
+	const struct manifest *m = grant_manifest(b->grant);
+
+	if (b->status.status != SIGTRAP && b->status.status != SIGABRT &&
+	    b->status.status != SIGSEGV)
+		return;
+	snprintf(b->result.error_message, sizeof(b->result.error_message),
+	    "main ended by SIG%s within %u MiB of address space and %u "
+	    "processes; a runtime such as Node needs x-memory-mb: 16384 and "
+	    "x-max-processes: 16 (and the operator's max_memory_mb and "
+	    "max_processes)",
+	    sigabbrev_np(b->status.status), m->memory_mb, m->max_processes);
+	log_line(&b->log, LOG_LEVEL_WARN, "%s", b->result.error_message);
+}
+
 static void
 judge_status(struct broker *b)
 {
@@ -797,6 +849,7 @@ judge_status(struct broker *b)
 		return;
 	}
 	b->result.signal = s->status;
+	advise_limits(b);
 	set_outcome(b, own_making(s->status) ? BROKER_PANIC : BROKER_KILLED,
 	    128 + s->status, own_making(s->status) ? "skill" : "kernel");
 }
@@ -887,6 +940,8 @@ protect_places(struct broker *b)
 		-1 ||
 	    path_protect_add(b->protect, own_binary(exe), PATH_READ_ONLY) ==
 		-1 ||
+	    path_protect_add(b->protect, running_binary(exe),
+		PATH_READ_ONLY) == -1 ||
 	    path_protect_add(b->protect, LIBEXECDIR, PATH_READ_ONLY) == -1)
 		return refused_errno(b, "protected places");
 	return true;
@@ -1067,6 +1122,9 @@ run_skill(struct broker *b)
 	free(b->plan.argv);
 	if (!good)
 		return false;
+	if (b->abstract_fd != -1)
+		close(b->abstract_fd);
+	b->abstract_fd = -1;
 	/* Secrets are read when init has left with its copy of our memory. */
 	if (!read_hash_key(b))
 		return false;
@@ -1173,7 +1231,7 @@ broker_run(const struct broker_job *job)
 	memset(&nothing, 0, sizeof(nothing));
 	b->job = job;
 	b->log = job->log;
-	b->skill_fd = b->uid_lock = -1;
+	b->skill_fd = b->uid_lock = b->abstract_fd = -1;
 	b->plan.skill.tree_fd = b->plan.self.tree_fd = b->plan.socket.tree_fd =
 	    -1;
 	socket_init(&b->socket);

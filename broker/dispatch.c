@@ -106,7 +106,9 @@ record_completed(struct dispatch *d, struct call *c)
 		digest_text(d->inv->args_digest, c->run.result.data,
 		    c->run.result.len, c->record.result_hash);
 	snprintf(message, sizeof(message), "%s%s%s",
-	    failure_word(c->run.failure), error == NULL ? "" : " ",
+	    c->run.outcome == OUTCOME_DENIED
+		? verdict_info(c->check.verdict.reason)->reason
+		: failure_word(c->run.failure), error == NULL ? "" : " ",
 	    error == NULL ? "" : error);
 	dispatch_subject(d, c, &s);
 	row_begin(&row, ROW_TOOL_COMPLETED, &s, d->inv->digest);
@@ -140,8 +142,12 @@ record_denied(struct dispatch *d, struct call *c)
 	row_word(&row, "attempted_args_hash",
 	    c->record.args_hash[0] == '\0' ? NULL : c->record.args_hash);
 	resource_field(d, c, &row, "violation");
+	/* Refused while it runs: the number says which start it belongs to. */
+	if (c->record.number != 0)
+		row_int(&row, "call", (int64_t)c->record.number);
+	else
+		counters_add(d->counters, calls);
 	dispatch_row(d, &row);
-	counters_add(d->counters, calls);
 	counters_add(d->counters, denied);
 }
 
@@ -325,8 +331,13 @@ dispatch_finish(struct dispatch *d, struct call *c, struct buf *reply)
 {
 	if (c->run.outcome == OUTCOME_SUCCESS && c->check.tool->record != NULL)
 		c->check.tool->record(c, d->inv, d->segment);
+	if (c->run.outcome == OUTCOME_DENIED)
+		record_denied(d, c);
 	record_completed(d, c);
-	reply_outcome(d, c, reply);
+	if (c->run.outcome == OUTCOME_DENIED)
+		reply_refusal(d, c, reply);
+	else
+		reply_outcome(d, c, reply);
 	call_free(c);
 }
 

@@ -40,6 +40,7 @@
 #include "supervisor/outfile.h"
 #include "supervisor/relay.h"
 #include "supervisor/settings.h"
+#include "tools/registry.h"
 
 #define NIL_UUID "00000000-0000-0000-0000-000000000000"
 #define BACKSTOP (5 * CLOCK_SECOND) /* a broker that overstays T by this */
@@ -512,6 +513,26 @@ open_events(struct run *r)
 	return r->signal_fd == -1 || r->timer_fd == -1 ? -1 : 0;
 }
 
+/* A tool that does not exist in a ceiling is a typo in what protects. */
+static bool
+ceilings_known(const struct run *r)
+{
+	const struct policy_ceiling *c;
+	size_t i, j;
+
+	for (i = 0; i < POLICY_CEILINGS; i++) {
+		c = &r->settings.policy.ceilings[i];
+		for (j = 0; c->tools != NULL && j < c->tools_n; j++) {
+			if (registry_find(c->tools[j]) == NULL) {
+				warnx("ceiling.tools: there is no tool %s",
+				    c->tools[j]);
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
 /* Keys that this version reads and does not act on: said, never silent. */
 static void
 warn_unused(const struct run *r)
@@ -544,6 +565,8 @@ prepare(struct run *r)
 		return EXIT_RUN_BROKER;
 	}
 	r->job.log.most = r->most;
+	if (!ceilings_known(r))
+		return EXIT_RUN_BROKER;
 	/* A limit on file sizes is an error of a write, not our end. */
 	signal(SIGXFSZ, SIG_IGN);
 	warn_unused(r);

@@ -648,8 +648,9 @@ registry_check_again(struct call *c, struct invocation *inv)
 	call_clear_resource(c);
 	result = check_resource(c, inv);
 	after = c->check.on.name;
-	if (before == NULL || after == NULL || strcmp(before, after) != 0)
-		result = CHECK_REFUSED;
+	if (result == CHECK_MAY &&
+	    (before == NULL || after == NULL || strcmp(before, after) != 0))
+		result = refuse(c, REASON_FILE);
 	if (before != NULL)
 		freezero(before, strlen(before));
 	return result;

@@ -588,6 +588,11 @@ begin_again(struct worker *w, struct call *c)
 	enum check_result found = registry_check_again(c, w->inv);
 
 	c->run.error = 0;
+	if (found == CHECK_REFUSED &&
+	    c->check.verdict.reason != REASON_NONE) {
+		c->run.outcome = OUTCOME_DENIED;
+		return false;
+	}
 	if (found != CHECK_MAY) {
 		call_fail(c, FAIL_PERMISSION);
 		return false;
