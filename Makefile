@@ -70,6 +70,12 @@ $(B)/unit/%.t: $(B)/t/unit/%.o $(LIBOBJ)
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< $(LIBOBJ) $(LIBS)
 
+# The product with a broken matcher: what holds then is the kernel's.
+$(B)/unit/planted: $(B)/t/planted.o $(OBJ)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -Wl,--wrap=glob_match_path -o $@ $^ $(LIBS)
+
 # Skills for the tests: programs of their own that share nothing with us.
 t/skills/%/main: t/skills/%/main.c
 	$(say) CC $<
@@ -87,7 +93,7 @@ demo: all
 test: deps-test
 	@$(MAKE) --no-print-directory tests
 
-tests: build $(UNITS) $(SKILLS)
+tests: build $(UNITS) $(B)/unit/planted $(SKILLS)
 	@BIN=$(BIN) sh t/run.sh $(B)
 
 # The whole suite with sanitizers. In the sandbox, where address space is

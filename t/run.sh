@@ -14,7 +14,8 @@ tests=${*:-$(ls t/*.t "$build"/unit/*.t)}
 # prove runs a shell test through sh, a unit test as it is
 prove_all() {
 	# shellcheck disable=SC2086 # a list of file names
-	CYBEROS=$PWD/$bin prove -j "$jobs" --timer --exec "sh t/exec.sh" $tests
+	CYBEROS=$PWD/$bin PLANTED=$PWD/$build/unit/planted \
+	    prove -j "$jobs" --timer --exec "sh t/exec.sh" $tests
 }
 
 if [ "$(id -u)" -ne 0 ]; then
@@ -39,4 +40,5 @@ cd "$copy"
 export build bin jobs tests
 # shellcheck disable=SC2016 # the words are the inner shell's
 HOME=$copy setpriv --reuid 54321 --regid 54321 --clear-groups sh -c '
-	CYBEROS=$PWD/$bin prove -j "$jobs" --timer --exec "sh t/exec.sh" $tests'
+	CYBEROS=$PWD/$bin PLANTED=$PWD/$build/unit/planted \
+	    prove -j "$jobs" --timer --exec "sh t/exec.sh" $tests'
