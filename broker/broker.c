@@ -32,6 +32,7 @@
 #include "broker/dispatch.h"
 #include "broker/server.h"
 #include "broker/socket.h"
+#include "enforce/cgroup.h"
 #include "enforce/grant.h"
 #include "enforce/narrow.h"
 #include "enforce/path.h"
@@ -292,39 +293,6 @@ start_segment(struct broker *b)
 
 /* --- the sandbox --- */
 
-static bool
-find_bind(struct confine_bind *bind, int fd, const char *path, uid_t uid,
-    bool root)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) == -1)
-		return false;
-	bind->path = path;
-	bind->tree_fd = -1;
-	bind->dev = st.st_dev;
-	bind->ino = st.st_ino;
-	if (root) {
-		bind->tree_fd = spawn_tree(fd, st.st_uid, uid);
-		return bind->tree_fd != -1;
-	}
-	return true;
-}
-
-static bool
-find_file_bind(struct confine_bind *bind, const char *path, uid_t uid,
-    bool root)
-{
-	int fd = open(path, O_PATH | O_CLOEXEC);
-	bool good;
-
-	if (fd == -1)
-		return false;
-	good = find_bind(bind, fd, path, uid, root);
-	close(fd);
-	return good;
-}
-
 #ifndef CLIENT_BINARY
 #define CLIENT_BINARY "/proc/self/exe"
 #endif
@@ -364,16 +332,20 @@ plan_sandbox(struct broker *b, char self[PATH_MAX])
 	p->memory_mb = m->memory_mb;
 	p->cpu_seconds = m->effort_minutes * 60;
 	p->max_processes = m->max_processes;
-	p->tasks = p->best_effort && !p->root ? spawn_tasks(p->host_uid) : 0;
 	p->skill_path = b->skill_path;
 	p->socket_name = b->socket.name;
 	memcpy(p->stdio, b->job->stdio, sizeof(p->stdio));
 	p->keep_fd = b->uid_lock;
-	if (!find_bind(&p->skill, b->skill_fd, b->skill_path, p->host_uid,
-		p->root) ||
-	    !find_file_bind(&p->self, own_binary(self), p->host_uid, p->root))
+	p->cgroup = b->job->cgroup;
+	if (p->cgroup != NULL)
+		cgroup_limit(p->cgroup, m->memory_mb + p->tmp_mb,
+		    m->max_processes + 1);
+	if (spawn_bind(&p->skill, b->skill_path) == -1 ||
+	    p->skill.dev != b->skill_stat.st_dev ||
+	    p->skill.ino != b->skill_stat.st_ino ||
+	    spawn_bind(&p->self, own_binary(self)) == -1)
 		return refused_errno(b, "sandbox: the skill's directory");
-	if (!find_file_bind(&p->socket, b->socket.path, p->host_uid, p->root))
+	if (spawn_bind(&p->socket, b->socket.path) == -1)
 		return refused_errno(b, b->socket.path);
 	return true;
 }
@@ -444,10 +416,13 @@ bind_socket(struct broker *b)
 static void
 release_plan(struct broker *b)
 {
-	int *const fds[] = { &b->skill_fd, &b->plan.skill.tree_fd,
-		&b->plan.self.tree_fd, &b->plan.socket.tree_fd,
-		&b->plan.stdio[0], &b->plan.stdio[1], &b->plan.stdio[2] };
+	int *const fds[] = { &b->skill_fd, &b->plan.stdio[0],
+		&b->plan.stdio[1], &b->plan.stdio[2] };
 	size_t i;
+
+	spawn_bind_clear(&b->plan.skill);
+	spawn_bind_clear(&b->plan.self);
+	spawn_bind_clear(&b->plan.socket);
 
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (*fds[i] != -1)
@@ -468,7 +443,7 @@ build_sandbox(struct broker *b)
 	if (spawn_start(&b->plan, &b->sandbox, why, sizeof(why)) == -1)
 		return refused(b, EXIT_BROKER, why);
 	if (why[0] != '\0')
-		log_line(&b->log, LOG_LEVEL_WARN, "no namespaces: %s", why);
+		log_line(&b->log, LOG_LEVEL_WARN, "not all of it: %s", why);
 	if (!b->plan.namespaces && !b->plan.root)
 		log_line(&b->log, LOG_LEVEL_WARN,
 		    "limits: the skill's processes are counted together with "
@@ -476,7 +451,8 @@ build_sandbox(struct broker *b)
 	steps = confine_steps(&n);
 	memcpy(b->result.layers, b->sandbox.states, sizeof(b->result.layers));
 	for (i = 0; i < n; i++) {
-		if (b->sandbox.states[i] == CONFINE_MISSING)
+		if (b->sandbox.states[i] == CONFINE_MISSING &&
+		    steps[i].need != CONFINE_EXTRA)
 			log_line(&b->log, LOG_LEVEL_WARN,
 			    "sandbox: %s is not available: %s", steps[i].name,
 			    steps[i].guarantees);
@@ -1153,7 +1129,9 @@ settle_descriptors(const struct broker_job *job)
 {
 	int keep[] = { 0, 1, 2, job->memory_fd, job->segment_fd, job->lock_fd,
 		job->status_fd, job->control_fd, job->stdio[0], job->stdio[1],
-		job->stdio[2], job->log.fd };
+		job->stdio[2], job->log.fd,
+		job->cgroup == NULL ? -1 : job->cgroup->dir_fd,
+		job->cgroup == NULL ? -1 : job->cgroup->kill_fd };
 	struct log again;
 	int null_fd;
 
@@ -1232,8 +1210,9 @@ broker_run(const struct broker_job *job)
 	b->job = job;
 	b->log = job->log;
 	b->skill_fd = b->uid_lock = b->abstract_fd = -1;
-	b->plan.skill.tree_fd = b->plan.self.tree_fd = b->plan.socket.tree_fd =
-	    -1;
+	spawn_bind_init(&b->plan.skill);
+	spawn_bind_init(&b->plan.self);
+	spawn_bind_init(&b->plan.socket);
 	socket_init(&b->socket);
 	b->clockwork.timer_fd = -1;
 	b->result.exit_code = -1;

@@ -36,6 +36,7 @@ struct broker_job {
 	double		 deadline;	/* seconds; 0: the skill's own */
 	double		 connect_timeout;	/* seconds; 0: off */
 	bool		 best_effort;
+	const struct cgroup *cgroup;	/* made for it, or NULL */
 	bool		 attest;	/* try the sandbox before the skill */
 	const char	*socket_dir;
 	const char	*const *protect;	/* files out of reach, NULL-terminated */

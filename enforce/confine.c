@@ -19,6 +19,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
+#include <linux/sched.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
@@ -655,6 +656,16 @@ step_landlock_scope(const struct confine_plan *p)
 	return -1;
 }
 
+/* Done by the filter of the step after this one, if init listens to it. */
+static int
+step_connect_guard(const struct confine_plan *p)
+{
+	if (!p->namespaces && p->listen)
+		return 0;
+	errno = ENOTSUP;
+	return -1;
+}
+
 /* Last of all: from here on only the list. Init gets the listener. */
 static int
 step_seccomp(const struct confine_plan *p)
@@ -708,6 +719,8 @@ static const struct confine_step steps[] = {
 	    "a host name of its own"),
 	CLONE_STEP("cgroup_namespace", CONFINE_IF_ABLE, CLONE_NEWCGROUP, NULL,
 	    "does not see where it stands among the host's cgroups"),
+	CLONE_STEP("cgroup", CONFINE_EXTRA, CLONE_INTO_CGROUP, NULL,
+	    "a limit on all of it together, where a cgroup was delegated"),
 	INIT_STEP("oom_score", CONFINE_IF_ABLE, step_oom_score, NULL,
 	    "when memory runs out, the skill is ended first"),
 	INIT_STEP("identity", CONFINE_ALWAYS, step_identity, NULL,
@@ -727,7 +740,7 @@ static const struct confine_step steps[] = {
 	INIT_STEP("client", CONFINE_IF_ABLE, step_client, NULL,
 	    "the cyberos command is in the search path"),
 	INIT_STEP("private_tmp", CONFINE_REQUIRED, step_private_tmp,
-	    "landlock",
+	    "connect_guard",
 	    "a limited /tmp with this invocation's socket and no other"),
 	INIT_STEP("devices", CONFINE_REQUIRED, step_devices, "landlock",
 	    "null, zero, full, random, urandom and no other device"),
@@ -755,6 +768,8 @@ static const struct confine_step steps[] = {
 	    "files, devices and TCP once more, by rules of its own"),
 	SKILL_STEP("landlock_scope", CONFINE_IF_ABLE, step_landlock_scope,
 	    NULL, "no abstract socket and no signal reaches the outside"),
+	SKILL_STEP("connect_guard", CONFINE_EXTRA, step_connect_guard, NULL,
+	    "without a /tmp of its own: init connects it to its socket only"),
 	SKILL_STEP("seccomp", CONFINE_REQUIRED, step_seccomp, NULL,
 	    "a list of system calls; refused attempts are recorded"),
 };
@@ -790,7 +805,7 @@ confine_missing(const uint8_t states[], bool best_effort)
 	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		s = &steps[i];
 		if (states[i] == CONFINE_ACTIVE ||
-		    s->need == CONFINE_IF_ABLE)
+		    s->need == CONFINE_IF_ABLE || s->need == CONFINE_EXTRA)
 			continue;
 		if (s->need == CONFINE_ALWAYS)
 			return s;

@@ -16,7 +16,8 @@ enum confine_need {
 	CONFINE_ALWAYS,		/* no skill starts without it */
 	CONFINE_REQUIRED,	/* only --sandbox best-effort does without it,
 				 * and then without every namespace */
-	CONFINE_IF_ABLE		/* missing: one WARN line */
+	CONFINE_IF_ABLE,	/* missing: one WARN line */
+	CONFINE_EXTRA		/* only where the host provides for it */
 };
 
 enum confine_place {
@@ -30,6 +31,7 @@ enum confine_state {
 	CONFINE_ACTIVE
 };
 
+struct cgroup;
 struct confine_plan;
 struct seccomp_program;
 
@@ -61,7 +63,9 @@ const char	*confine_state_word(enum confine_state);
 /* Something of the host that shows in the sandbox. */
 struct confine_bind {
 	const char	*path;		/* opened in the new mount namespace */
-	int		 tree_fd;	/* or a detached mount, from open_tree */
+	int		 source_fd;	/* O_PATH, held */
+	uid_t		 owner;		/* whose files in it are the skill's */
+	int		 tree_fd;	/* set by spawn as root: a detached mount */
 	dev_t		 dev;		/* what path must turn out to be */
 	ino_t		 ino;
 };
@@ -99,6 +103,7 @@ struct confine_plan {
 	int		 report_fd;	/* set by spawn */
 	int		 go_fd;		/* set by spawn */
 	int		 control_fd;	/* set by spawn: init's end */
+	const struct cgroup *cgroup;	/* to be born in, or NULL */
 	int		 keep_fd;	/* held by init while it lives, or -1 */
 };
 

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "enforce/cgroup.h"
 #include "enforce/init.h"
 #include "enforce/landlock.h"
 #include "enforce/probe.h"
@@ -110,7 +111,7 @@ write_maps(pid_t pid, const struct confine_plan *p)
 }
 
 static pid_t
-clone_init(uint64_t flags, int *pidfd)
+clone_init(uint64_t flags, const struct cgroup *cgroup, int *pidfd)
 {
 	struct clone_args args;
 	pid_t pid;
@@ -119,16 +120,26 @@ clone_init(uint64_t flags, int *pidfd)
 	args.flags = flags | CLONE_PIDFD;
 	args.pidfd = (uint64_t)(uintptr_t)pidfd;
 	args.exit_signal = SIGCHLD;
+	if (cgroup != NULL)
+		args.cgroup = (uint64_t)(unsigned)cgroup->dir_fd;
 	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	/* Outer sandboxes that want to see the flags know only the old call. */
-	if (pid == -1 && errno == ENOSYS)
+	if (pid == -1 && errno == ENOSYS && cgroup == NULL)
 		pid = (pid_t)syscall(SYS_clone, flags | CLONE_PIDFD | SIGCHLD,
 		    NULL, pidfd, NULL, NULL);
 	return pid;
 }
 
+static bool
+applies(const struct confine_plan *p, const struct confine_step *step)
+{
+	return step->flag == CLONE_INTO_CGROUP ? p->cgroup != NULL
+					       : p->namespaces;
+}
+
+/* The flags of the clone: namespaces as the try wants, the cgroup if any. */
 static uint64_t
-namespace_flags(void)
+clone_flags(const struct confine_plan *p)
 {
 	const struct confine_step *step;
 	uint64_t flags = 0;
@@ -136,7 +147,7 @@ namespace_flags(void)
 
 	step = confine_steps(&n);
 	for (i = 0; i < n; i++) {
-		if (step[i].place == CONFINE_AT_CLONE)
+		if (step[i].place == CONFINE_AT_CLONE && applies(p, &step[i]))
 			flags |= step[i].flag;
 	}
 	return flags;
@@ -152,7 +163,7 @@ first_states(const struct confine_plan *p, struct spawned *s)
 	step = confine_steps(&n);
 	for (i = 0; i < n; i++)
 		s->states[i] = step[i].place == CONFINE_AT_CLONE &&
-			p->namespaces
+			applies(p, &step[i])
 		    ? CONFINE_ACTIVE
 		    : CONFINE_MISSING;
 }
@@ -242,8 +253,14 @@ start_once(struct confine_plan *p, struct spawned *s, struct trouble *t)
 	p->control_fd = control[1];
 	p->report_fd = rep[1];
 	p->go_fd = go[0];
-	s->init_pid = clone_init(p->namespaces ? namespace_flags() : 0,
-	    &s->init_pidfd);
+	s->init_pid = clone_init(clone_flags(p), p->cgroup, &s->init_pidfd);
+	/* A cgroup that does not take it (a freezer, a limit) is left out. */
+	if (s->init_pid == -1 && p->cgroup != NULL) {
+		p->cgroup = NULL;
+		first_states(p, s);
+		s->init_pid = clone_init(clone_flags(p), NULL, &s->init_pidfd);
+	}
+	s->cgroup = p->cgroup;
 	if (s->init_pid == -1) {
 		t->error = errno;
 		goto out;
@@ -294,16 +311,144 @@ advice(int error)
 
 static void
 explain(const struct trouble *t, const struct confine_step *missing,
-    char *why, size_t whylen)
+    bool started, char *why, size_t whylen)
 {
 	if (missing == NULL)
 		snprintf(why, whylen, "sandbox: %s: %s%s", t->step,
-		    strerror(t->error), advice(t->error));
+		    strerror(t->error), started ? "" : advice(t->error));
 	else
 		snprintf(why, whylen,
 		    "sandbox: %s is required and not available (%s: %s)%s",
 		    missing->name, t->step, strerror(t->error),
 		    advice(t->error));
+}
+
+/* How many tasks of this uid the host has: RLIMIT_NPROC counts them all where
+ * there is no user namespace, also those that nobody has reaped. */
+static unsigned
+tasks_of(uid_t uid)
+{
+	char path[64];
+	struct dirent *e;
+	struct stat st;
+	unsigned n = 0;
+	DIR *d = opendir("/proc");
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (e->d_name[0] < '1' || e->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/task", e->d_name);
+		/* Two links more than it has threads. */
+		if (stat(path, &st) == 0 && st.st_uid == uid)
+			n += st.st_nlink > 3 ? (unsigned)st.st_nlink - 2 : 1;
+	}
+	if (d != NULL)
+		closedir(d);
+	return n;
+}
+
+/* A user namespace that maps owner to uid; a child lives just to make it. */
+static int
+mapping_namespace(uid_t owner, uid_t uid)
+{
+	char path[64], text[64];
+	int pidfd = -1, fd = -1;
+	siginfo_t info;
+	pid_t pid, parent = getpid();
+
+	pid = clone_init(CLONE_NEWUSER, NULL, &pidfd);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (getppid() == parent)
+			pause();
+		_exit(0);
+	}
+	if (pid == -1)
+		return -1;
+	snprintf(text, sizeof(text), "%u %u 1", (unsigned)owner, (unsigned)uid);
+	if (write_map(pid, "uid_map", text) == 0 &&
+	    write_map(pid, "gid_map", text) == 0) {
+		snprintf(path, sizeof(path), "/proc/%ld/ns/user", (long)pid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+	waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
+	close(pidfd);
+	return fd;
+}
+
+/*
+ * Root's way to show something to the sandbox's uid: a detached copy of the
+ * mount behind fd, its owner id-mapped to uid where the file system can do that.
+ */
+static int
+take_tree(int fd, uid_t owner, uid_t uid)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
+	int tree, ns;
+
+	tree = open_tree(fd, "",
+	    AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	if (tree == -1 || owner == uid)
+		return tree;
+	ns = mapping_namespace(owner, uid);
+	if (ns == -1)
+		return tree;
+	attr.userns_fd = (unsigned)ns;
+	/* Where it cannot be id-mapped, the plain modes decide. */
+	mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+	close(ns);
+	return tree;
+}
+
+void
+spawn_bind_init(struct confine_bind *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->source_fd = b->tree_fd = -1;
+}
+
+int
+spawn_bind(struct confine_bind *b, const char *path)
+{
+	struct stat st;
+
+	b->source_fd = open(path, O_PATH | O_CLOEXEC);
+	if (b->source_fd == -1 || fstat(b->source_fd, &st) == -1)
+		return -1;
+	b->path = path;
+	b->dev = st.st_dev;
+	b->ino = st.st_ino;
+	b->owner = st.st_uid;
+	return 0;
+}
+
+void
+spawn_bind_clear(struct confine_bind *b)
+{
+	close_fd(&b->source_fd);
+	close_fd(&b->tree_fd);
+}
+
+/* As root, a fresh detached mount of each for each try: one can be attached
+ * once only. */
+static int
+take_trees(struct confine_plan *p)
+{
+	struct confine_bind *const binds[] = { &p->skill, &p->self,
+		&p->socket };
+	size_t i;
+
+	for (i = 0; i < sizeof(binds) / sizeof(binds[0]); i++) {
+		close_fd(&binds[i]->tree_fd);
+		if (!p->root || !p->namespaces)
+			continue;
+		binds[i]->tree_fd = take_tree(binds[i]->source_fd,
+		    binds[i]->owner, p->host_uid);
+		if (binds[i]->tree_fd == -1)
+			return -1;
+	}
+	return 0;
 }
 
 /* Compile the filter for a configuration and try it. */
@@ -316,12 +461,16 @@ start_with(struct confine_plan *p, struct spawned *s, struct trouble *t,
 
 	p->namespaces = namespaces;
 	p->listen = listen;
-	if (seccomp_compile(SECCOMP_SKILL, listen, !namespaces, &program) ==
-		-1 ||
+	if (!namespaces && !p->root)
+		p->tasks = tasks_of(p->host_uid);
+	if (seccomp_compile(SECCOMP_SKILL, listen, listen && !namespaces,
+		&program) == -1 ||
 	    (p->attest &&
-		seccomp_compile(SECCOMP_SKILL, false, !namespaces, &silent) ==
-		    -1)) {
-		t->step = "seccomp";
+		seccomp_compile(SECCOMP_SKILL, false, false, &silent) == -1)) {
+		t->step = "seccomp filter";
+		t->error = errno;
+	} else if (take_trees(p) == -1) {
+		t->step = "private_root";
 		t->error = errno;
 	} else {
 		p->filter = &program;
@@ -332,6 +481,20 @@ start_with(struct confine_plan *p, struct spawned *s, struct trouble *t,
 	seccomp_program_clear(&program);
 	seccomp_program_clear(&silent);
 	return result;
+}
+
+static bool
+has_filter(const struct spawned *s)
+{
+	const struct confine_step *step;
+	size_t i, n;
+
+	step = confine_steps(&n);
+	for (i = 0; i < n; i++) {
+		if (strcmp(step[i].name, "seccomp") == 0)
+			return s->states[i] == CONFINE_ACTIVE;
+	}
+	return false;
 }
 
 /*
@@ -349,19 +512,21 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 		{ false, false } };
 	const struct confine_step *missing = NULL;
 	struct trouble t = { "fork", 0 }, first = { NULL, 0 };
-	size_t i;
+	size_t i, n = sizeof(tries) / sizeof(tries[0]);
 
 	if (whylen > 0)
 		why[0] = '\0';
 	p->landlock_abi = landlock_abi();
-	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+	for (i = 0; i < n; i++) {
 		/* The listener is left out only if it was the trouble. */
 		if (!tries[i].listen && strcmp(t.step, "seccomp") != 0)
 			continue;
 		if (start_with(p, s, &t, tries[i].namespaces,
 			tries[i].listen) == 0) {
 			missing = confine_missing(s->states, p->best_effort);
-			if (missing == NULL)
+			/* A filter without a listener is better than none. */
+			if (missing == NULL &&
+			    (has_filter(s) || !tries[i].listen))
 				break;
 			stop(s);
 		}
@@ -369,8 +534,8 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 			first = t;
 	}
 	if (first.step != NULL)
-		explain(&first, missing, why, whylen);
-	return i < sizeof(tries) / sizeof(tries[0]) ? 0 : -1;
+		explain(&first, i < n ? NULL : missing, i < n, why, whylen);
+	return i < n ? 0 : -1;
 }
 
 int
@@ -413,6 +578,8 @@ spawn_kill(const struct spawned *s)
 {
 	if (s->init_pidfd == -1)
 		return;
+	if (s->cgroup != NULL)
+		cgroup_kill(s->cgroup);
 	if (!s->namespaces) {
 		shutdown(s->control_fd, SHUT_WR);
 		syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGCONT, NULL, 0);
@@ -478,29 +645,6 @@ spawn_call_name(int nr, char out[32])
 	return seccomp_call_name(nr, out);
 }
 
-unsigned
-spawn_tasks(uid_t uid)
-{
-	char path[64];
-	struct dirent *e;
-	struct stat st;
-	unsigned n = 0;
-	DIR *d = opendir("/proc");
-
-	while (d != NULL && (e = readdir(d)) != NULL) {
-		if (e->d_name[0] < '1' || e->d_name[0] > '9')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%.20s/task", e->d_name);
-		/* Two links more than it has threads. */
-		if (stat(path, &st) == 0 && st.st_uid == uid &&
-		    st.st_nlink > 2)
-			n += (unsigned)st.st_nlink - 2;
-	}
-	if (d != NULL)
-		closedir(d);
-	return n;
-}
-
 #define UID_DIR "/run/cyberos"
 
 int
@@ -538,54 +682,4 @@ spawn_lock_uid(uid_t first, uid_t last, uid_t *uid)
 		errno = EBUSY;
 	close(fd);
 	return -1;
-}
-
-/* A user namespace that maps owner to uid; a child lives just to make it. */
-static int
-mapping_namespace(uid_t owner, uid_t uid)
-{
-	char path[64], text[64];
-	int pidfd = -1, fd = -1;
-	siginfo_t info;
-	pid_t pid, parent = getpid();
-
-	pid = clone_init(CLONE_NEWUSER, &pidfd);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while (getppid() == parent)
-			pause();
-		_exit(0);
-	}
-	if (pid == -1)
-		return -1;
-	snprintf(text, sizeof(text), "%u %u 1", (unsigned)owner, (unsigned)uid);
-	if (write_map(pid, "uid_map", text) == 0 &&
-	    write_map(pid, "gid_map", text) == 0) {
-		snprintf(path, sizeof(path), "/proc/%ld/ns/user", (long)pid);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-	waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
-	close(pidfd);
-	return fd;
-}
-
-int
-spawn_tree(int fd, uid_t owner, uid_t uid)
-{
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
-	int tree, ns;
-
-	tree = open_tree(fd, "",
-	    AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-	if (tree == -1 || owner == uid)
-		return tree;
-	ns = mapping_namespace(owner, uid);
-	if (ns == -1)
-		return tree;
-	attr.userns_fd = (unsigned)ns;
-	/* Where it cannot be id-mapped, the plain modes decide. */
-	mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
-	close(ns);
-	return tree;
 }

@@ -21,6 +21,7 @@ struct spawned {
 	int	 report_fd;
 	int	 go_fd;
 	bool	 namespaces;
+	const struct cgroup *cgroup;	/* it was born in, or NULL */
 	uint8_t	 states[CONFINE_STEPS_MAX];	/* enum confine_state */
 	uint8_t	 probes[PROBES_MAX];	/* enum probe_result, with attest */
 };
@@ -33,11 +34,19 @@ void	spawn_init(struct spawned *);
 void	spawn_clear(struct spawned *);
 
 /*
+ * What is to be shown: opened now, with its device and inode. path is
+ * borrowed. 0 or -1 with errno; spawn_bind_clear takes an unfilled one too.
+ */
+void	spawn_bind_init(struct confine_bind *);
+int	spawn_bind(struct confine_bind *, const char *path);
+void	spawn_bind_clear(struct confine_bind *);
+
+/*
  * Build the sandbox up to the point where the skill's process waits for one
  * byte. 0, or -1 with a sentence in why[] that names the step; then nothing of
- * it is left. Namespaces come all or not at all: when best_effort had to do
- * without them, the result is 0 and why[] says what stood in their way;
- * otherwise it is "" then.
+ * it is left. Namespaces come all or not at all: when it had to do without
+ * something, the result is 0 and why[] says what stood in the way; otherwise
+ * it is "" then.
  */
 int	spawn_start(struct confine_plan *, struct spawned *, char *why,
 	    size_t whylen);
@@ -95,22 +104,11 @@ const char *spawn_call_name(int nr, char out[32]);
 /* Receive one message from init; never blocks. */
 enum spawn_event spawn_receive(const struct spawned *, struct spawn_message *);
 
-/* How many tasks of this uid the host has: RLIMIT_NPROC counts them all where
- * there is no user namespace. */
-unsigned spawn_tasks(uid_t);
-
 /*
  * As root: a host uid of its own for an invocation, out of first..last, locked
  * host-wide while the returned descriptor (or a copy in init) is open. The
  * descriptor, or -1 with errno; EBUSY when all are taken.
  */
 int	spawn_lock_uid(uid_t first, uid_t last, uid_t *);
-
-/*
- * Root's way to show something to the sandbox's uid: a detached copy of the
- * mount behind fd, owner id-mapped to uid where the file system can do that.
- * A descriptor, or -1 with errno.
- */
-int	spawn_tree(int fd, uid_t owner, uid_t uid);
 
 #endif

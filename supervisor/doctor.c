@@ -79,28 +79,6 @@ put_main(const char *dir)
 }
 
 static int
-bind_of(const struct doctor *d, struct confine_bind *bind, const char *path)
-{
-	struct stat st;
-	int fd = open(path, O_PATH | O_CLOEXEC), result = -1;
-
-	if (fd == -1)
-		return -1;
-	if (fstat(fd, &st) == 0) {
-		bind->path = path;
-		bind->dev = st.st_dev;
-		bind->ino = st.st_ino;
-		bind->tree_fd = -1;
-		if (d->plan.root)
-			bind->tree_fd =
-			    spawn_tree(fd, st.st_uid, d->plan.host_uid);
-		result = d->plan.root && bind->tree_fd == -1 ? -1 : 0;
-	}
-	close(fd);
-	return result;
-}
-
-static int
 make_plan(struct doctor *d, const struct policy *policy)
 {
 	struct confine_plan *p = &d->plan;
@@ -147,9 +125,12 @@ make_plan(struct doctor *d, const struct policy *policy)
 		p->stdio[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
 		p->stdio[i] = fcntl(p->stdio[i], F_DUPFD_CLOEXEC, 10);
 	}
-	return bind_of(d, &p->skill, d->dir) == -1 ||
-		bind_of(d, &p->self, d->self) == -1 ||
-		bind_of(d, &p->socket, d->socket) == -1
+	spawn_bind_init(&p->skill);
+	spawn_bind_init(&p->self);
+	spawn_bind_init(&p->socket);
+	return spawn_bind(&p->skill, d->dir) == -1 ||
+		spawn_bind(&p->self, d->self) == -1 ||
+		spawn_bind(&p->socket, d->socket) == -1
 	    ? -1
 	    : 0;
 }
@@ -321,6 +302,9 @@ doctor_main(int argc, char **argv)
 	strlcpy(d->dir, "/tmp/cyberos-doctor.XXXXXX", sizeof(d->dir));
 	if (mkdtemp(d->dir) == NULL)
 		err(EXIT_FAILED, "/tmp");
+	/* As a skill's directory is: without an id-mapped mount others enter. */
+	if (chmod(d->dir, 0755) == -1)
+		err(EXIT_FAILED, "%s", d->dir);
 	examine(d, &settings.policy);
 	tidy(d);
 	if (json)

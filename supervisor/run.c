@@ -34,6 +34,7 @@
 #include "audit/store.h"
 #include "broker/broker.h"
 #include "broker/socket.h"
+#include "enforce/cgroup.h"
 #include "enforce/manifest.h"
 #include "supervisor/commands.h"
 #include "supervisor/exit.h"
@@ -62,6 +63,7 @@ struct run {
 	const char *protect[PROTECT_MAX];
 	struct outfile result_file;
 	struct relay relay;
+	struct cgroup cgroup;
 	struct digest *digest;
 	/* the segment */
 	int day_fd;
@@ -612,6 +614,8 @@ fork_broker(struct run *r)
 	r->job.best_effort = r->settings.policy.best_effort;
 	memcpy(r->job.stdio, r->relay.skill, sizeof(r->job.stdio));
 	list_protected(r);
+	if (cgroup_make(&r->cgroup, r->job.invocation) == 0)
+		r->job.cgroup = &r->cgroup;
 	prctl(PR_SET_DUMPABLE, 0);
 	r->pid = fork();
 	if (r->pid == -1) {
@@ -1105,6 +1109,7 @@ supervise_one(struct run *r)
 	if (!r->have_result)
 		broker_died(r, begun);
 	remove_socket(r);
+	cgroup_remove(&r->cgroup);
 	close_books(r);
 	return r->result.exit_status;
 }
@@ -1142,6 +1147,7 @@ run_main(int argc, char **argv)
 	r->store.root_fd = r->store.audit_fd = r->store.run_fd = -1;
 	r->day_fd = r->control_fd = r->pidfd = -1;
 	outfile_init(&r->result_file);
+	cgroup_init(&r->cgroup);
 	status = parse_options(r, argc, argv);
 	if (status != 0) {
 		free(r);

@@ -93,6 +93,9 @@ is "$(sed -n 's/.*getopt_long(argc, argv, "+\([a-z:]*\)".*/\1/p' \
 same 'status: its options are in the manual' \
     "$(section "$RUN1" '.Ss status' '.Ss' | flags)" \
     "$(options supervisor/inspect.c 'struct option options[]' inspect_status)"
+same 'doctor: its options are in the manual' \
+    "$(section "$RUN1" '.Ss doctor' '.Ss' | flags)" \
+    "$(options supervisor/doctor.c 'struct option options[]')"
 same 'tools: its options are in the manual' \
     "$(section "$RUN1" '.Ss tools' '.Sh' | flags)" \
     "$(options supervisor/inspect.c 'struct option options[]' tools_options)"
@@ -117,6 +120,17 @@ done <"$T/commands"
 [ "$(wc -l <"$T/commands")" -ge 5 ] || missing="$missing (no commands)"
 is "$missing" '' 'every command has its synopsis'
 
+# What the page says is missing is missing.
+section "$RUN1" '.Sh CAVEATS' | sed -n '1,/^are not part/s/^\.Ic \([a-z]*\).*/\1/p' \
+    >"$T/absent"
+there=
+while read -r word; do
+	"$CYBEROS" skill broker "$word" --help >/dev/null 2>&1
+	[ "$?" -eq 2 ] || there="$there $word"
+done <"$T/absent"
+[ "$(wc -l <"$T/absent")" -ge 5 ] || there="$there (no words)"
+is "$there" '' 'broker(1): no command that it says is not there'
+
 # --- the tables of the code ---
 
 cat >"$T/tables.c" <<'EOT'
@@ -127,6 +141,7 @@ cat >"$T/tables.c" <<'EOT'
 #include "enforce/confine.h"
 #include "enforce/manifest.h"
 #include "enforce/policy.h"
+#include "enforce/probe.h"
 #include "enforce/verdict.h"
 #include "tools/registry.h"
 
@@ -142,10 +157,27 @@ argument(const char *tool, const struct tool_arg *a)
 		printf("required %s %s\n", tool, a->name);
 }
 
+static void
+layer(const struct confine_step *s)
+{
+	printf("layer %s\nmark %s ", s->name, s->name);
+	if (s->need == CONFINE_ALWAYS)
+		printf("Always.\n");
+	else if (s->need == CONFINE_IF_ABLE)
+		printf("Optional.\n");
+	else if (s->need == CONFINE_EXTRA)
+		printf("Extra.\n");
+	else if (s->instead == NULL)
+		printf("Required.\n");
+	else
+		printf("Required, or %s\n", s->instead);
+}
+
 int
 main(void)
 {
 	const struct confine_step *step;
+	const struct probe *probe;
 	const struct tool *t;
 	struct policy_key key;
 	size_t i, j, n;
@@ -161,11 +193,19 @@ main(void)
 	for (i = 0; i <= MANIFEST_BROKER_TOO_NEW; i++)
 		printf("code %s\n", manifest_code_word((enum manifest_code)i));
 	step = confine_steps(&n);
-	for (i = 0; i < n; i++) {
-		printf("layer %s\n", step[i].name);
-		if (step[i].need == CONFINE_IF_ABLE)
-			printf("optional %s\n", step[i].name);
-	}
+	for (i = 0; i < n; i++)
+		layer(&step[i]);
+	for (i = CONFINE_MISSING; i <= CONFINE_ACTIVE; i++)
+		printf("state %s\n",
+		    confine_state_word((enum confine_state)i));
+	probe = probe_table(&n);
+	for (i = 0; i < n; i++)
+		printf("attempt %s\n", probe[i].name);
+	for (i = PROBE_REFUSED; i <= PROBE_UNTRIED; i++)
+		printf("found %s\n", probe_result_word((uint8_t)i));
+	for (i = PROBE_ENFORCED; i <= PROBE_BROKEN; i++)
+		printf("verdict %s\n",
+		    probe_verdict_word((enum probe_verdict)i));
 	for (i = 0; policy_key(i, &key); i++)
 		printf("key %s\ntype %s : No %s\ndefault %s %s\n", key.name,
 		    key.name, key.type, key.name, key.value);
@@ -200,16 +240,90 @@ same 'broker(7): every class' \
 	    { print }' | sort -u)" "$(words class)"
 same 'broker(7): every word of a failure' \
     "$(section "$BROKER7" '.Sh FAILURES' | items Cm)" "$(words failure)"
-same 'broker(7): every layer of the sandbox' \
-    "$(section "$BROKER7" '.Sh SANDBOX' | items Cm)" "$(words layer)"
-# marked WORD: the layers under which the page says so
-marked() {
-	section "$BROKER7" '.Sh SANDBOX' | awk -v word="$1" '
-	    /^\.It Cm / { name = $3 }
-	    $0 == word { print name }'
+layers() { section "$BROKER7" '.Ss Layers' '.Ss'; }
+same 'broker(7): every layer of the sandbox' "$(layers | items Cm)" \
+    "$(words layer)"
+# How each layer is marked: a line of its own, or two with the layer that
+# makes up for it.
+same 'broker(7): which are always there, required, made up for, optional' \
+    "$(layers | awk '
+	/^\.It Cm / { name = $3 }
+	/^(Always|Optional|Extra|Required)\.$/ { print name, $0 }
+	or { print name, "Required, or", $2 }
+	{ or = /^Required, or$/ }')" "$(words mark)"
+is "$(layers | items Cm | tr '\n' ' ')" \
+    "$(sed -n 's/^layer //p' "$T/words" | tr '\n' ' ')" \
+    'broker(7): the layers in the order in which they are put on'
+
+# The groups of the filter, and each call that is recorded. The tables are read
+# as text, since they are private to their file.
+calls_of() { section "$BROKER7" '.Ss System calls' '.Ss'; }
+# groups ANSWER: "name: call call ...", of those for the skill
+groups() {
+	awk '/^static const struct group groups/ { on = 1; next }
+	    on && /^};/ { exit }
+	    on' enforce/seccomp.c | sed 's,/\*.*\*/,,' | tr '\n\t' '  ' |
+	    sed 's/{ /\
+&/g' | sed -n "s/^{ SKILL, $1, \\(.*\\) },.*/\\1/p" |
+	    sed 's/" *"//g; s/^"\([^"]*\)", */\1: /; s/"//g'
 }
-same 'broker(7): which layers are optional' "$(marked Optional.)" \
-    "$(words optional)"
+same 'broker(7): every group of calls that is recorded, with its calls' \
+    "$(calls_of | sed -n '/^These are refused with$/,/^\.El/p' | awk '
+	function flush() { if (name != "") print name ":" calls }
+	/^\.It / { flush(); name = substr($0, 5); calls = ""; next }
+	/^\.Ic / && $2 != "prlimit64" && $2 != "clone" { calls = calls " " $2 }
+	END { flush() }' | grep -Ev '^(sockets|set-id bits and devices|terminals):')" \
+    "$(groups NOTIFY)"
+missing=
+calls=$(awk '/^static const struct rule rules/ { on = 1; next }
+    on && /^};/ { exit }
+    on' enforce/seccomp.c |
+    sed -n 's/.*{ SKILL, "\([a-z0-9_]*\)", NOTIFY,.*/\1/p' | sort -u)
+for call in $calls; do
+	calls_of | sed -n '/^These are refused with$/,/^\.El/p' |
+	    grep -Eq "^\\.Ic $call( ;| ,|\$)" || missing="$missing $call"
+done
+[ "$(printf '%s\n' "$calls" | wc -l)" -ge 10 ] || missing="$missing (no rules)"
+is "$missing" '' 'broker(7): every call that is recorded for its arguments'
+quiet=$(calls_of | sed -n '/^These are refused quietly/,/^\.El/p')
+missing=
+groups EPERM | sed 's/:.*//' >"$T/quiet"
+while read -r name; do
+	printf '%s\n' "$quiet" | grep -qx "\\.It $name" ||
+	    missing="$missing $name;"
+done <"$T/quiet"
+[ "$(wc -l <"$T/quiet")" -ge 3 ] || missing="$missing (no groups)"
+is "$missing" '' 'broker(7): every group of calls that is refused quietly'
+
+same 'broker(7): the capabilities that the broker keeps' \
+    "$(section "$BROKER7" '.Ss The broker itself' '.Sh' |
+	sed -n 's/^\.Dv \(CAP_[A-Z_]*\).*/\1/p')" \
+    "$(sed -n '/kept_capabilities\[\] = {/,/};/p' enforce/narrow.c |
+	grep -o 'CAP_[A-Z_]*')"
+like "$(section "$BROKER7" '.Ss Recorded attempts' '.Ss')" \
+    " for at most $(sed -n 's/^#define NOTIFY_DISTINCT[[:space:]]*\([0-9]*\).*/\1/p' \
+	enforce/notify.h) of them\\.\$" 'broker(7): how many attempts are rows'
+like "$(cat "$LEDGER5")" \
+    "^At most $(sed -n 's/^#define PEER_ROWS \([0-9]*\).*/\1/p' \
+	broker/server.c) rows;" 'ledger(5): how many strangers are rows'
+
+doctor() { section "$RUN1" '.Ss doctor' '.Ss'; }
+same 'doctor: every attempt is in the manual' "$(doctor | items Cm)" \
+    "$(words attempt)"
+missing=
+words 'verdict' >"$T/told"
+words 'found' >>"$T/told"
+while read -r word; do
+	doctor | grep -qE "^\\.Dq $word( [,:])?\$" || missing="$missing 1:$word;"
+	grep -qE "^\\.Li $word( [,)].*)?\$" "$LEDGER5" ||
+	    missing="$missing 5:$word;"
+done <"$T/told"
+words state >"$T/told"
+while read -r word; do
+	section "$RUN1" '.Ss run' '.Ss' | grep -qE "^\\.Dq $word( [),].*)?\$" ||
+	    missing="$missing run:$word;"
+done <"$T/told"
+is "$missing" '' 'doctor, ledger(5): every word for what was found'
 same 'broker(7): every method' \
     "$(section "$BROKER7" '.Ss Methods' '.S' | items Ic)" \
     "$(names broker/dispatch.c '} methods[] ='
@@ -356,5 +470,91 @@ like "$(cd "$T" && sh verify.sh)" '^changed: .*"seq":2,' \
 segment | sed 2d >"$T/segment.jsonl"
 like "$(cd "$T" && sh verify.sh)" '^gap: .*"seq":3,' \
     'ledger(5): its loop finds a row that was taken out'
+
+# Doctor: names, words and exit status.
+"$CYBEROS" skill broker doctor --json >"$T/doctor"
+rc=$?
+holds=$(jq -r .enforced "$T/doctor")
+is "$holds $rc" "$([ "$rc" -eq 0 ] && echo 'true 0' || echo 'false 1')" \
+    'doctor: the exit status is what it found'
+if [ "$(jq -r .error "$T/doctor")" = null ]; then
+	same 'doctor: a word for every layer' \
+	    "$(jq -r '.layers | keys[]' "$T/doctor")" "$(words layer)"
+	same 'doctor: a word for every attempt' \
+	    "$(jq -r '.attempts | keys[]' "$T/doctor")" "$(words attempt)"
+else
+	skip 'doctor: its words' "$(jq -r .error "$T/doctor")"
+fi
+"$CYBEROS" skill broker doctor --config "$T/none.yaml" >"$T/out" 2>&1
+is "$?" 3 'doctor: no such configuration'
+"$CYBEROS" skill broker doctor more >"$T/out" 2>&1
+is "$?" 2 'doctor: wrong usage'
+
+# --attest records the same before the start.
+printf '#!/bin/sh\necho ran >/tmp/ran; echo ran\n' | skill attested
+broker_run --attest attested
+is "$RC $OUT" '0 ran' '--attest: a skill runs behind layers that hold'
+is "$(segment | jq -r .kind | head -n 2 | tr '\n' ' ')" \
+    'skill.sandbox_attested skill.invoked_started ' \
+    '--attest: its row is there before the start'
+is "$(rows skill.sandbox_attested \
+    '| .layers | to_entries[] | select(.value == "BROKEN") | .key')" '' \
+    '--attest: and no layer is broken'
+
+# A host that lies: setuid(0) is answered with "done" by an outer filter.
+cat >"$T/lie.c" <<'EOT'
+#include <seccomp.h>
+#include <unistd.h>
+
+int
+main(int argc, char **argv)
+{
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+
+	if (argc < 2 || ctx == NULL ||
+	    seccomp_rule_add(ctx, SCMP_ACT_ERRNO(0), SCMP_SYS(setuid), 0) != 0 ||
+	    seccomp_load(ctx) != 0)
+		return 99;
+	execv(argv[1], argv + 1);
+	return 99;
+}
+EOT
+${CC:-cc} -o "$T/lie" "$T/lie.c" -lseccomp >"$T/cc.out" 2>&1
+ok "$?" 'a filter that lies can be built'
+"$T/lie" "$CYBEROS" skill broker doctor --json >"$T/doctor"
+is "$? $(jq -r '[.layers.identity, .attempts.be_root, .enforced] | @tsv' \
+    "$T/doctor" | tr '\t' ' ')" '1 BROKEN POSSIBLE false' \
+    'doctor: an attempt that succeeds breaks its layer'
+REAL=$CYBEROS
+CYBEROS=$T/lying
+printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$T/lie" "$REAL" >"$CYBEROS"
+chmod 755 "$CYBEROS"
+broker_run --attest attested
+CYBEROS=$REAL
+is "$RC $OUT" '125 ' '--attest: no skill behind a broken layer'
+is "$(result outcome)" refused '--attest: and it says so'
+is "$(segment | jq -r .kind | tr '\n' ' ')" \
+    'skill.sandbox_attested skill.invoked_completed ' \
+    '--attest: a start was not recorded'
+
+# Attempts: one row each at first sight, and one for all others.
+cat >"$T/perl_main" <<'EOT'
+#!/usr/bin/perl
+use Socket;
+my $n = 0;
+for my $family (20 .. 99) { socket(my $s, $family, SOCK_STREAM, 0) || $n++; }
+socket(my $s, AF_INET, SOCK_STREAM, 0) || $n++ for 1 .. 3;
+socket(my $q, 16, SOCK_RAW, 0) || print "netlink: $!\n";
+print "$n\n";
+EOT
+skill attempts <"$T/perl_main"
+broker_run attempts
+is "$OUT" 'netlink: Operation not permitted
+83' 'attempts: each was refused'
+is "$(rows skill.cap_bypass_attempt '| select(.count == 1) | .syscall' |
+    sort | uniq -c | tr -s ' ')" ' 63 "socket"' 'attempts: 63 have a row'
+is "$(rows skill.cap_bypass_attempt | tail -n 1 |
+    jq -c '[.syscall, .target, .count]')" '["*",null,20]' \
+    'attempts: the last row counts the others'
 
 done_testing

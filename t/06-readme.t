@@ -50,6 +50,36 @@ else
 	skip 'in Python' 'no /usr/bin/python3 with json (package python3)'
 fi
 
+# What it says is not there is not there, and nothing else is missing.
+status() { awk '/^## Status/ { on = 1; next } /^## / { on = 0 } on' "$README"; }
+is "$(status | sed -n 's/^- \*\*\(Bash.*\)\*\*.*/\1/p' | tr -d ' ' | tr , '\n' |
+    sort | tr '\n' ' ')" "$(./cyberos skill broker tools |
+    jq -r '.tools[] | select(.implemented | not) | .name' | sort | tr '\n' ' ')" \
+    'the tools that it calls missing are those that are'
+there=
+# shellcheck disable=SC2016 # backquotes of Markdown
+status | sed -n '/^Not here yet/,/^`cyberos/p' | grep -o '`[a-z]*`' | tr -d '`' \
+    >words
+while read -r word; do
+	for group in 'skill broker' skill; do
+		# shellcheck disable=SC2086 # two words
+		./cyberos $group "$word" --help >/dev/null 2>&1
+		[ "$?" -eq 2 ] || there="$there $group $word;"
+	done
+done <words
+[ "$(wc -l <words)" -ge 8 ] || there="$there (no words)"
+is "$there" '' 'no command that it calls missing is there'
+missing=
+./cyberos --help | sed -n 's/^  cyberos skill \(broker \)\{0,1\}\([a-z]*\).*/\2/p' \
+    >words
+# shellcheck disable=SC2016 # backquotes of Markdown
+while read -r word; do
+	status | sed '/^Not here yet/,$d' | grep -qF '`'"$word"'`' ||
+	    missing="$missing $word"
+done <words
+[ "$(wc -l <words)" -ge 5 ] || missing="$missing (no commands)"
+is "$missing" '' 'every command that is there is in its status'
+
 # The files that it names are there.
 cd - >/dev/null || exit 99
 missing=

@@ -93,7 +93,8 @@ chmod 755 "$demo/skills/other/main"
 
 # A second invocation, so that there is another socket to be curious about.
 other=$(new_id)
-run --invocation "$other" "$demo/skills/other" </dev/null >/dev/null 2>&1 &
+"$cyberos" skill broker run --store "$store" --invocation "$other" \
+    "$demo/skills/other" </dev/null >/dev/null 2>&1 &
 sleeper=$!
 tries=0
 while [ ! -S "/tmp/cyberos-skill-broker.$other.sock" ] && [ $tries -lt 100 ]; do
