@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "enforce/narrow.h"
@@ -107,9 +108,12 @@ init_receive(int fd, struct init_control *c, int *passed, int flags)
 static void
 report(int fd, int step, int error)
 {
-	struct init_report r = { step, error };
+	struct init_report r = { step, error, 0 };
+	struct timespec now;
 	ssize_t n;
 
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	r.at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 	do
 		n = write(fd, &r, sizeof(r));
 	while (n == -1 && errno == EINTR);

@@ -14,6 +14,7 @@
 struct init_report {
 	int step;  /* index in the table, or one of these */
 	int error; /* 0: the step holds */
+	int64_t at; /* CLOCK_MONOTONIC, nanoseconds: what each step costs */
 };
 #define INIT_REPORT_READY	(-1)	/* the skill's process waits */
 #define INIT_REPORT_EXEC	(-2)	/* main could not be executed */

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "enforce/cgroup.h"
@@ -176,10 +177,11 @@ struct trouble {
 
 /* Follow the reports until the skill waits or its start has ended. */
 static int
-follow(struct spawned *s, struct trouble *t)
+follow(struct spawned *s, struct trouble *t, int64_t begun)
 {
 	const struct confine_step *step;
 	struct init_report r;
+	int64_t before = begun;
 	ssize_t got;
 	size_t n;
 
@@ -204,6 +206,8 @@ follow(struct spawned *s, struct trouble *t)
 			return -1;
 		}
 		t->step = step[r.step].name;
+		s->cost_ns[r.step] = r.at - before;
+		before = r.at;
 		if (r.error == 0)
 			s->states[r.step] = CONFINE_ACTIVE;
 	}
@@ -234,13 +238,24 @@ hand_over_maps(const struct confine_plan *p, const struct spawned *s)
 	return init_send(s->control_fd, &c, -1, 0) == -1 ? -1 : 0;
 }
 
+static int64_t
+now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 /* One try, in this configuration; 0 when the skill's process waits. */
 static int
 start_once(struct confine_plan *p, struct spawned *s, struct trouble *t)
 {
 	int control[2] = { -1, -1 }, rep[2] = { -1, -1 }, go[2] = { -1, -1 };
+	int64_t begun;
 	int result = -1;
 
+	begun = now();
 	t->step = p->namespaces ? "user_namespace" : "clone";
 	first_states(p, s);
 	s->namespaces = p->namespaces;
@@ -282,7 +297,8 @@ start_once(struct confine_plan *p, struct spawned *s, struct trouble *t)
 		t->error = errno;
 		goto out;
 	}
-	result = follow(s, t);
+	s->clone_ns = now() - begun;
+	result = follow(s, t, begun + s->clone_ns);
 out:
 	close_fd(&control[0]);
 	close_fd(&control[1]);

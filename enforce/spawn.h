@@ -23,6 +23,8 @@ struct spawned {
 	bool	 namespaces;
 	const struct cgroup *cgroup;	/* it was born in, or NULL */
 	uint8_t	 states[CONFINE_STEPS_MAX];	/* enum confine_state */
+	int64_t	 cost_ns[CONFINE_STEPS_MAX];	/* of each step; 0 for clone's */
+	int64_t	 clone_ns;	/* of the clone with all its flags, and the maps */
 	uint8_t	 probes[PROBES_MAX];	/* enum probe_result, with attest */
 };
 

@@ -222,6 +222,11 @@ print_json(const struct doctor *d)
 		    steps[i].name,
 		    probe_verdict_word(probe_judge(steps[i].name,
 			d->sandbox.states, d->sandbox.probes)));
+	buf_printf(&b, "},\"cost_us\":{\"clone\":%lld",
+	    (long long)(d->sandbox.clone_ns / 1000));
+	for (i = 0; d->started && i < n; i++)
+		buf_printf(&b, ",\"%s\":%lld", steps[i].name,
+		    (long long)(d->sandbox.cost_ns[i] / 1000));
 	buf_puts(&b, "},\"attempts\":{");
 	probes = probe_table(&n);
 	for (i = 0; d->started && i < n; i++)

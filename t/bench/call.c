@@ -1,13 +1,15 @@
 /*
  * The client of the call benchmark: reads one memory file again and again and
  * prints the median and the 99th percentile of a round trip in nanoseconds.
- * Usage: call COUNT, with CYBEROS_BROKER_SOCKET in the environment.
+ * Usage: call COUNT, with CYBEROS_BROKER_SOCKET in the environment. "call now"
+ * prints the monotonic clock, "call first" the same after one answered call.
  */
 
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <arpa/inet.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,12 +58,17 @@ main(int argc, char **argv)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	const char *path = getenv("CYBEROS_BROKER_SOCKET");
-	size_t i, count = argc > 1 ? strtoul(argv[1], NULL, 10) : 1000;
+	bool first = argc > 1 && strcmp(argv[1], "first") == 0;
+	size_t i, count = argc > 1 && !first ? strtoul(argv[1], NULL, 10) : 1;
 	int64_t *took = calloc(count + 1, sizeof(*took)), begun;
 	char message[4 + sizeof(request)], answer[65536];
 	uint32_t head = htonl(sizeof(request) - 1);
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
+	if (argc > 1 && strcmp(argv[1], "now") == 0) {
+		printf("%lld\n", (long long)now());
+		return 0;
+	}
 	if (path == NULL || took == NULL || count == 0)
 		return 1;
 	strncpy(sun.sun_path, path, sizeof(sun.sun_path) - 1);
@@ -80,6 +87,10 @@ main(int argc, char **argv)
 		took[i] = now() - begun;
 		if (strstr(answer, "\"content_hash\"") == NULL)
 			return 1;
+	}
+	if (first) {
+		printf("%lld\n", (long long)now());
+		return 0;
 	}
 	qsort(took, count, sizeof(*took), compare);
 	printf("%lld %lld\n", (long long)took[count / 2],

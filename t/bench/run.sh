@@ -42,28 +42,42 @@ while [ $i -lt "$rounds" ]; do
 	CYBEROS_BROKER_SOCKET=$dir/f$i "$bin/call" "$calls" >>"$dir/floor"
 	wait $floor
 	"$bin/start" 30 "$cyberos" skill broker run --quiet --store \
-	    "$dir/store" "$dir/exit/" -- 1 >>"$dir/start"
+	    "$dir/store" "$dir/exit/" -- first >>"$dir/start"
 	if command -v bwrap >/dev/null; then
 		"$bin/start" 30 bwrap --unshare-all --ro-bind /usr /usr \
 		    --symlink usr/bin /bin --symlink usr/lib /lib \
 		    --symlink usr/lib64 /lib64 --proc /proc --dev /dev \
-		    --tmpfs /tmp /usr/bin/true >>"$dir/bwrap"
+		    --tmpfs /tmp --ro-bind "$bin" /b /b/call now \
+		    >>"$dir/bwrap"
 	fi
+	"$cyberos" skill broker doctor --json >>"$dir/doctor"
 	i=$((i + 1))
 done
 
-# ratio NAME GOAL OURS THEIRS COLUMN
+# ratio NAME GOAL OURS COLUMN THEIRS COLUMN
 ratio() {
-	paste -d ' ' "$3" "$4" | awk -v a="$5" -v b="$6" \
-	    '{ printf "%.2f\n", $a / $b }' >"$dir/ratios"
+	cut -d ' ' -f "$4" "$3" >"$dir/a"
+	cut -d ' ' -f "$6" "$5" >"$dir/b"
+	paste -d ' ' "$dir/a" "$dir/b" |
+	    awk '{ printf "%.2f\n", $1 / $2 }' >"$dir/ratios"
 	printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$(median <"$dir/ratios")" \
-	    "$(spread <"$dir/ratios")" "$2" \
-	    "$(cut -d ' ' -f "$5" "$3" | median)" \
-	    "$(cut -d ' ' -f "$(($6 - $7))" "$4" | median)"
+	    "$(spread <"$dir/ratios")" "$2" "$(median <"$dir/a")" \
+	    "$(median <"$dir/b")"
 }
 
 printf '# what\tratio\tspread\tgoal\tours_ns\ttheirs_ns\n'
-ratio call_p50_to_floor '<=1.3' "$dir/ours" "$dir/floor" 1 3 2
-ratio call_p99_to_floor '<=2' "$dir/ours" "$dir/floor" 2 4 2
-[ ! -s "$dir/bwrap" ] ||
-	ratio run_whole_to_bwrap 'none' "$dir/start" "$dir/bwrap" 1 2 1
+ratio call_p50_to_floor '<=1.3' "$dir/ours" 1 "$dir/floor" 1
+ratio call_p99_to_floor '<=2' "$dir/ours" 2 "$dir/floor" 2
+if [ -s "$dir/bwrap" ]; then
+	ratio first_answer_to_bwrap '<=0.5' "$dir/start" 2 "$dir/bwrap" 2
+	ratio whole_run_to_bwrap none "$dir/start" 1 "$dir/bwrap" 1
+fi
+# What each layer costs of the start of a sandbox, in hundredths.
+if command -v jq >/dev/null; then
+	printf '# layer\tshare\tmedian_us\n'
+	jq -rs 'map(.cost_us | del(.session)) | . as $all | (.[0] | keys_unsorted)
+	    | map({ name: ., us: ([.  as $k | $all[] | .[$k]] | sort | .[length / 2 | floor]) })
+	    | (map(.us) | add) as $sum | sort_by(-.us)[] | select(.us > 0)
+	    | "\(.name)\t\(.us / $sum * 100 | round / 100)\t\(.us)"' \
+	    "$dir/doctor"
+fi
