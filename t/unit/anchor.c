@@ -108,7 +108,7 @@ static int
 invocation(struct anchor *opened, struct anchor *closed)
 {
 	char id[STORE_UUID_SIZE], name[STORE_SEGMENT_NAME];
-	char day[CLOCK_DAY_SIZE];
+	char day[CLOCK_DAY_SIZE], file[STORE_SEGMENT_NAME];
 	struct row_subject subject = {
 	    id, NULL, "0123456789abcdef0123456789abcdef", NULL};
 	struct segment_walk w;
@@ -123,7 +123,8 @@ invocation(struct anchor *opened, struct anchor *closed)
 	close(dir_fd);
 	row_begin(&r, ROW_SEGMENT_OPENED, NULL, digest);
 	row_word(&r, "invocation_id", id);
-	row_word(&r, "file", name);
+	snprintf(file, sizeof(file), "%s/%.68s", day, name);
+	row_word(&r, "file", file);
 	row_word(&r, "skill_id", NULL);
 	row_word(&r, "version", NULL);
 	row_word(&r, "frontmatter_hash", NULL);

@@ -58,6 +58,7 @@ main(void)
 	    "the texts");
 	pid = fork();
 	if (pid == 0) {
+		c = counters_map(fd); /* a fork does not get the page */
 		counters_add(c, calls);
 		counters_add(c, calls);
 		counters_add(c, denied);

@@ -1,0 +1,281 @@
+#!/bin/sh
+# Poorer hosts: what is refused, what runs, and that it is said. The features
+# are taken away by a filter that fails their system calls.
+. t/lib.sh
+. t/box.sh
+
+case $(uname -m) in
+x86_64 | aarch64) ;;
+*)
+	skip "poorer hosts" "the filter knows x86-64 and aarch64"
+	done_testing
+	;;
+esac
+
+# without FEATURE,... COMMAND...: userns, landlock
+cat >"$T/without" <<'P'
+my ($what, @command) = @ARGV;
+my ($prctl, $clone, $unshare) = `uname -m` =~ /x86_64/ ? (157, 56, 272) : (167, 220, 97);
+my @f;
+sub op { push @f, pack 'S C C L', @_ }
+sub errno { op(0x06, 0, 0, 0x00050000 | $_[0]) }
+op(0x20, 0, 0, 0);				# the number
+if ($what =~ /userns/) {
+	op(0x15, 0, 1, 435); errno(38);		# clone3: use clone
+	op(0x15, 0, 1, $unshare); errno(1);
+	op(0x15, 0, 4, $clone);			# clone with a namespace
+	op(0x20, 0, 0, 16); op(0x45, 0, 1, 0x7e020000); errno(1);
+	op(0x06, 0, 0, 0x7fff0000);
+}
+if ($what =~ /landlock/) { op(0x15, 0, 1, 444); errno(38) }
+op(0x06, 0, 0, 0x7fff0000);
+my $code = join '', @f;
+my $prog = pack 'S x![P] P', scalar @f, $code;
+syscall($prctl, 38, 1, 0, 0, 0) == 0 && syscall($prctl, 22, 2, $prog) == 0 or exit 99;
+exec @command or exit 98;
+P
+if ! perl "$T/without" userns,landlock true; then
+	skip "poorer hosts" "no filter can be set here"
+	done_testing
+fi
+
+run_without() { # FEATURES [OPTIONS] SKILL [-- ARG...]
+	rm -f "$T/result.json"
+	t_what=$1
+	shift
+	perl "$T/without" "$t_what" "$CYBEROS" skill broker run --store "$STORE" \
+	    --skills "$T/skills" --result "$T/result.json" "$@" \
+	    >"$T/out" 2>"$T/err" </dev/null
+	RC=$?
+	OUT=$(cat "$T/out")
+	ERR=$(cat "$T/err")
+}
+start_without() { # the same in the background
+	INV=$(new_id)
+	t_what=$1
+	shift
+	: >"$T/out"
+	rm -f "$T/result.json"
+	perl "$T/without" "$t_what" "$CYBEROS" skill broker run --store "$STORE" \
+	    --skills "$T/skills" --result "$T/result.json" --invocation "$INV" "$@" \
+	    >"$T/out" 2>"$T/err" </dev/null &
+	RUN=$!
+}
+
+NAMESPACES='user_namespace mount_namespace pid_namespace network_namespace
+    ipc_namespace uts_namespace cgroup_namespace'
+
+# What holds on every host ("Always" in SPEC 8), and what lies outside.
+perl_skill always <<'P'
+use Socket;
+use POSIX ();
+$| = 1;
+my ($secret, $port, $pid) = @ARGV;
+open my $e, '<', '/proc/self/environ'; local $/;
+print "names ", join(' ', sort keys %ENV), "\n";
+print "fds ", join(' ', grep { defined POSIX::dup2($_, 200) } 0 .. 60), "\n";
+POSIX::close(200);
+print "ids $> ", scalar(split ' ', $)), "\n";
+open my $s, '<', '/proc/self/status';
+my $status = defined $s ? <$s> : '';
+print "$1 $2\n" while $status =~ /^(Cap\w+|NoNewPrivs):\s*(\S+)$/mg;
+print "secret ", open(my $f, '<', $secret) ? 'READ' : 'refused', "\n";
+print "write ", open(my $g, '>', "$secret.new") ? 'DONE' : 'refused', "\n";
+socket my $t, AF_INET, SOCK_STREAM, 0;
+print "tcp ", defined $t && connect($t, pack_sockaddr_in($port, inet_aton('127.0.0.1'))) ? 'CONNECTED' : 'refused', "\n";
+print "signal ", kill(0, $pid) ? 'REACHED' : 'refused', "\n";
+kill 9, $pid;
+socket my $u, AF_UNIX, SOCK_STREAM, 0;
+print "broker ", connect($u, pack_sockaddr_un($ENV{CYBEROS_BROKER_SOCKET})) ? 'connected' : 'refused', "\n";
+my $n = 0;
+for (1 .. 16) { my $p = fork; last if !defined $p; if (!$p) { sleep 20; POSIX::_exit(0) } $n++; kill 0, $p; push @kids, $p }
+print "forks $n\n";
+kill 9, @kids;
+print "cwd ", -e 'SKILL.md' ? 'its own' : 'elsewhere', "\n";
+P
+perl_skill orphans <<'P'
+use POSIX ();
+$| = 1;
+my $mark = shift;
+for my $kind (qw(plain session orphan deaf stopped)) {
+	my $p = fork;
+	defined $p or print("cannot fork\n"), exit 1;
+	if ($p == 0) {
+		fork and POSIX::_exit(0) if $kind eq 'orphan';
+		POSIX::setsid() if $kind ne 'plain';
+		exec 'perl', '-e', '$SIG{TERM} = "IGNORE" if $ARGV[1] eq "deaf"; sleep 300', $mark, $kind;
+	}
+	select undef, undef, undef, 0.1;
+	kill 'STOP', $p if $kind eq 'stopped';
+}
+$SIG{TERM} = 'IGNORE';
+print "up\n";
+exit 0 if shift eq 'exit';
+sleep 300 while 1;
+P
+echo secret >"$T/secret"
+perl -MSocket -e 'socket my $t, AF_INET, SOCK_STREAM, 0;
+    bind $t, pack_sockaddr_in(0, inet_aton("127.0.0.1")); listen $t, 5;
+    open my $f, ">", "$ARGV[0].new"; print $f +(unpack_sockaddr_in getsockname $t)[0]; close $f;
+    rename "$ARGV[0].new", $ARGV[0]; sleep 300' "$T/port" &
+bystander=$!
+until_true [ -s "$T/port" ]
+port=$(cat "$T/port")
+
+EXTRAS="cgroup|connect_guard" # need no warning
+always() { # NAME
+	is "$RC" 0 "$1: runs"
+	is "$(val names)" "CYBEROS_BROKER_SOCKET CYBEROS_INVOCATION_ID CYBEROS_SKILL_ID CYBEROS_TENANT_ID RUST_LOG" \
+	    "$1: the environment is exactly five names"
+	is "$(val fds | cut -d' ' -f1-3)" "0 1 2" "$1: three descriptors"
+	is "$(val broker)" connected "$1: the skill reaches its broker"
+	is "$(val cwd)" "its own" "$1: the working directory is its own"
+	unlike "$(val ids)" '^0 ' "$1: not root"
+	is "$(jq -c .sandbox "$T/result.json")" \
+	    "$(rows skill.invoked_started '| .sandbox')" \
+	    "$1: the ledger says which layers there are"
+	t_missing=
+	for t_layer in $(jq -r '.sandbox | to_entries[] | select(.value == "not available") | .key' "$T/result.json" | grep -vxE "$EXTRAS"); do
+		grep -q "^cyberos\[warn\].* sandbox: $t_layer is not available" \
+		    "$T/err" || t_missing="$t_missing $t_layer"
+	done
+	is "$t_missing" "" "$1: one WARN line for each that is missing"
+	is "$(grep -c ' is not available:' "$T/err")" \
+	    "$(jq '[.sandbox | del(.cgroup, .connect_guard)[] | select(. == "not available")] | length' "$T/result.json")" \
+	    "$1: and none for another"
+	holds "$1: the bystander lives" kill -0 "$bystander"
+}
+layer() { jq -r ".sandbox.$1" "$T/result.json"; }
+no_orphans() { # FEATURES MODE
+	start_without "$1" --sandbox "$2" orphans -- "$T" exit
+	finish
+	is "$RC $(alive | wc -w | tr -d ' ')" "0 1" \
+	    "without $1: nothing of the skill is left when main ends"
+	start_without "$1" --sandbox "$2" --deadline 2 orphans -- "$T" stay
+	finish
+	is "$RC $(alive | wc -w | tr -d ' ')" "124 1" \
+	    "without $1: nor when its time is over"
+	start_without "$1" --sandbox "$2" orphans -- "$T" stay
+	until_true says up
+	kill -9 "$(broker_pid)"
+	finish
+	until_true one_alive
+	is "$RC $(alive | wc -w | tr -d ' ')" "125 1" \
+	    "without $1: nor when the broker dies"
+	start_without "$1" --sandbox "$2" orphans -- "$T" stay
+	until_true says up
+	kill -9 "$RUN"
+	finish 2>/dev/null
+	until_true one_alive
+	is "$(alive | wc -w | tr -d ' ')" 1 "without $1: nor when the supervisor dies"
+	rm -f "/tmp/cyberos-skill-broker.$INV.sock"
+}
+# shellcheck disable=SC2317 # the bystander's command line has the mark, too
+one_alive() { [ "$(alive | wc -w | tr -d ' ')" = 1 ]; }
+
+# --- as it is ---
+
+run_without nothing always -- "$T/secret" "$port" "$bystander"
+always "with all of it"
+unlike "$ERR" 'available' "with all of it: no warning"
+
+# --- neither user namespaces nor Landlock ---
+
+run_without userns,landlock always -- "$T/secret" "$port" "$bystander"
+is "$RC $OUT" "125 " "required, neither namespaces nor Landlock: not started"
+is "$(result outcome)" refused "its outcome is refused"
+like "$ERR" 'sandbox: .*user\.max_user_namespaces' "the message names the sysctl"
+like "$ERR" 'best-effort' "and the way out"
+is "$(count skill.invoked_started)" 0 "no start in the ledger"
+
+run_without userns,landlock --sandbox best-effort always -- \
+    "$T/secret" "$port" "$bystander"
+if is_root; then
+	always "best-effort without both"
+	is "$(val signal)" refused "best-effort without both: its own uid keeps signals in"
+	like "$(val ids)" '^20000[0-9]{5} ' "best-effort without both: a uid of uid_range"
+	is "$(val write)" refused "best-effort without both: root's files are not its own"
+	is "$(val forks)" 7 "best-effort without both: 8 processes"
+else
+	# Nothing keeps its signals from the caller's processes here: that is
+	# what the warnings say. The bystander may be gone.
+	kill -0 "$bystander" 2>/dev/null || {
+		perl -e 'sleep 300' "$T/port" &
+		bystander=$!
+	}
+	always "best-effort without both"
+	holds "best-effort without both: processes are limited" \
+	    [ "$(val forks)" -lt 16 ]
+	like "$ERR" 'counted together' "and a WARN says how"
+fi
+for set in CapInh CapPrm CapEff CapAmb; do
+	is "$(val $set | sed 's/^$/unknown/')" 0000000000000000 \
+	    "best-effort without both: $set is empty"
+done
+is "$(val NoNewPrivs)" 1 "best-effort without both: no_new_privs"
+for name in $NAMESPACES private_root private_tmp landlock; do
+	is "$(layer "$name")" "not available" "best-effort without both: $name"
+done
+no_orphans userns,landlock best-effort
+rm -f "$T/secret.new" # without any layer for files a user's skill may write
+
+# --- no user namespaces, but Landlock ---
+
+run_without landlock --sandbox required always -- "$T/secret" "$port" "$bystander"
+if [ "$(layer user_namespace)" = active ]; then
+	always "without Landlock"
+	is "$(layer landlock)" "not available" "without Landlock: --result says so"
+	is "$(val secret) $(val write) $(val tcp) $(val signal)" \
+	    "refused refused refused refused" \
+	    "without Landlock: the namespaces hold files, network and signals"
+	is "$(val forks)" 7 "without Landlock: 8 processes"
+fi
+if [ "$(run_without nothing always -- x 1 1 && layer landlock)" = active ]; then
+	run_without userns always -- "$T/secret" "$port" "$bystander"
+	always "Landlock without namespaces"
+	is "$(val secret) $(val write) $(val tcp) $(val signal)" \
+	    "refused refused refused refused" \
+	    "Landlock without namespaces: it holds files, network and signals"
+	for name in $NAMESPACES private_root private_tmp; do
+		is "$(layer "$name")" "not available" \
+		    "Landlock without namespaces: $name"
+	done
+	no_orphans userns required
+else
+	skip "Landlock without namespaces" "this kernel has no Landlock"
+fi
+is "$(cat "$T/secret")" secret "what lies outside is as it was"
+holds "and nothing was added" [ ! -e "$T/secret.new" ]
+
+# --- the sysctl itself ---
+
+if ! is_root && unshare -U --map-user=5000 --map-group=5000 --keep-caps \
+    sh -c 'echo 0 >/proc/sys/user/max_user_namespaces' 2>/dev/null; then
+	# shellcheck disable=SC2016 # the inner shell's
+	unshare -U --map-user=5000 --map-group=5000 --keep-caps sh -c '
+		echo 0 >/proc/sys/user/max_user_namespaces
+		exec setpriv --inh-caps=-all --ambient-caps=-all \
+		    perl "$0" landlock "$@"' "$T/without" "$CYBEROS" skill broker \
+	    run --store "$STORE" --skills "$T/skills" \
+	    --result "$T/result.json" always -- x 1 1 >"$T/out" 2>"$T/err" </dev/null
+	is "$? $(cat "$T/out")" "125 " "user.max_user_namespaces=0: required is refused"
+	like "$(cat "$T/err")" 'No space left on device.*user\.max_user_namespaces' \
+	    "and the sysctl is named"
+else
+	skip "user.max_user_namespaces=0" "needs an ordinary user and unshare(1)"
+fi
+
+# --- root that has only one uid ---
+
+if is_root && unshare -Ur true 2>/dev/null; then
+	for mode in required best-effort; do
+		unshare -Ur "$CYBEROS" skill broker run --store "$STORE" \
+		    --skills "$T/skills" --result "$T/result.json" --sandbox $mode \
+		    always -- x 1 1 >"$T/out" 2>"$T/err" </dev/null
+		is "$? $(cat "$T/out")" "125 " \
+		    "root that cannot give the skill another uid: refused ($mode)"
+	done
+fi
+kill "$bystander"
+wait "$bystander" 2>/dev/null
+done_testing
