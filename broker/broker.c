@@ -40,6 +40,8 @@
 #include "enforce/spawn.h"
 #include "tools/registry.h"
 
+#define LAST_PEERS_NS (CLOCK_SECOND / 2)
+
 #define EXIT_POLICY 5
 #define EXIT_MANIFEST 6
 #define EXIT_DEADLINE 124
@@ -691,7 +693,8 @@ on_supervisor(struct broker *b)
 	}
 }
 
-static void
+/* False: init is gone. */
+static bool
 on_init(struct broker *b)
 {
 	struct spawn_message m;
@@ -699,7 +702,7 @@ on_init(struct broker *b)
 	for (;;) {
 		switch (spawn_receive(&b->sandbox, &m)) {
 		case SPAWN_NOTHING:
-			return;
+			return true;
 		case SPAWN_PEER:
 			server_peer(b->server, &m);
 			break;
@@ -716,7 +719,7 @@ on_init(struct broker *b)
 			break;
 		case SPAWN_GONE:
 			b->skill_ended = true;
-			return;
+			return false;
 		}
 	}
 }
@@ -862,9 +865,26 @@ abandon_word(const struct broker *b)
 	    : FAIL_CANCELLED;
 }
 
+/*
+ * A process that connects, says something and ends is heard like any other:
+ * init lives on to tell who it was.
+ */
+static void
+last_peers(struct broker *b)
+{
+	struct pollfd fd = { b->sandbox.control_fd, POLLIN, 0 };
+	int64_t until = clock_boot() + LAST_PEERS_NS;
+
+	while (server_settling(b->server) && clock_boot() < until) {
+		if (poll(&fd, 1, LAST_PEERS_NS / CLOCK_MS) == 1 && !on_init(b))
+			break;
+	}
+}
+
 static void
 finish(struct broker *b)
 {
+	last_peers(b);
 	/* When init is reaped, the kernel has ended all that was below it. */
 	spawn_kill(&b->sandbox);
 	spawn_wait(&b->sandbox);

@@ -632,7 +632,8 @@ server_peer(struct server *s, const struct spawn_message *m)
 		stranger(s, c);
 }
 
-static void
+/* False: nobody is there, or nobody can be let in. */
+static bool
 accept_one(struct server *s)
 {
 	struct conn *c;
@@ -640,12 +641,13 @@ accept_one(struct server *s)
 
 	fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd == -1)
-		return;
+		return false;
 	c = calloc(1, sizeof(*c));
-	if (c == NULL || (c->digest = digest_copy(s->dispatch->inv->args_digest)) == NULL) {
+	if (c == NULL ||
+	    (c->digest = digest_copy(s->dispatch->inv->args_digest)) == NULL) {
 		free(c);
 		close(fd);
-		return;
+		return false;
 	}
 	c->fd = fd;
 	c->id = ++s->next_id;
@@ -655,6 +657,7 @@ accept_one(struct server *s)
 	s->waiting++;
 	if (spawn_judge(s->sandbox, fd) == -1)
 		stranger(s, c);
+	return true;
 }
 
 /* --- the turn --- */
@@ -772,6 +775,14 @@ server_step(struct server *s, const struct pollfd *fds, size_t n)
 	}
 	if (n > 0 && fds[0].fd != -1 && (fds[0].revents & POLLIN) != 0)
 		accept_one(s);
+}
+
+bool
+server_settling(struct server *s)
+{
+	while (wants_accept(s) && accept_one(s))
+		;
+	return s->waiting > 0;
 }
 
 /* --- the end --- */

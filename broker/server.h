@@ -40,6 +40,12 @@ void		 server_step(struct server *, const struct pollfd *, size_t n);
 /* Init's answer about the connection that was asked about first. */
 void		 server_peer(struct server *, const struct spawn_message *);
 
+/*
+ * The skill's own process has ended: let in what had connected by then. True
+ * while init's answer about one of these is due.
+ */
+bool		 server_settling(struct server *);
+
 /* Until then requests wait: no answer before the ledger's start is durable. */
 void		 server_open(struct server *);
 

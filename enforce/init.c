@@ -417,7 +417,14 @@ loop(struct init *in)
 		if (reap(in, &status)) {
 			tell_attempts(in, true);
 			init_send(in->plan->control_fd, &status, -1, 0);
-			end_rest(in);
+			if (!in->plan->namespaces)
+				end_rest(in);
+			/*
+			 * Stay as the witness of those who connected last,
+			 * until the broker has no more questions.
+			 */
+			kill(-1, SIGKILL);
+			in->skill = -1;
 		}
 		tell_attempts(in, false);
 		fds[CONTROL] =

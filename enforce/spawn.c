@@ -339,6 +339,8 @@ explain(const struct trouble *t, const struct confine_step *missing,
 		    advice(t->error));
 }
 
+#define OWN_TASKS 2 /* the broker's worker and its thread, which come later */
+
 /* How many tasks of this uid the host has: RLIMIT_NPROC counts them all where
  * there is no user namespace, also those that nobody has reaped. */
 static unsigned
@@ -478,7 +480,7 @@ start_with(struct confine_plan *p, struct spawned *s, struct trouble *t,
 	p->namespaces = namespaces;
 	p->listen = listen;
 	if (!namespaces && !p->root)
-		p->tasks = tasks_of(p->host_uid);
+		p->tasks = tasks_of(p->host_uid) + OWN_TASKS;
 	if (seccomp_compile(SECCOMP_SKILL, listen, listen && !namespaces,
 		&program) == -1 ||
 	    (p->attest &&

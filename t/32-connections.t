@@ -177,6 +177,15 @@ for file in "$T/f/late"*; do
 	[ ! -e "$file" ] || [ "$(cat "$file")" = late ] || bad=$((bad + 1))
 done
 is "$bad" 0 "and no file is half written"
+heard=0
+for n in 1 2 3 4 5 6 7 8 9 10; do
+	wire "open
+send 1 $(call 1 Bash '{"cmd":"true"}')
+exit 0"
+	heard=$((heard + $(count skill.tool_denied)))
+done
+is "$heard $(count skill.peer_refused)" "10 0" \
+    "connect, one request, exit: heard every time, and no stranger"
 wire "open
 raw 1 \x00\x00\x10\x00{\"jsonrpc\"
 open
