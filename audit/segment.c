@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -22,7 +23,7 @@
 #include "audit/lines.h"
 
 #define OPEN_MAX 256 /* calls open at once: more than any broker allows */
-#define SYNC_DELAY_NS 3000000 /* collect rows for 3 ms before a sync */
+#define SYNC_DELAY_MS 3 /* collect rows before a sync */
 
 struct segment {
 	int fd;
@@ -50,7 +51,7 @@ static void *
 sync_thread(void *arg)
 {
 	struct segment *s = arg;
-	const struct timespec delay = { 0, SYNC_DELAY_NS };
+	struct pollfd wake = { s->wake_fd, POLLIN, 0 };
 	uint64_t n;
 	bool stop;
 
@@ -58,8 +59,9 @@ sync_thread(void *arg)
 		if (read(s->wake_fd, &n, sizeof(n)) == -1 && errno != EINTR)
 			break;
 		stop = atomic_load(&s->stop);
+		/* Only the end writes again before the flag is cleared. */
 		if (!stop)
-			nanosleep(&delay, NULL);
+			poll(&wake, 1, SYNC_DELAY_MS);
 		atomic_store(&s->dirty, false);
 		if (fdatasync(s->fd) == -1)
 			atomic_store(&s->sync_errno, errno);

@@ -71,11 +71,10 @@ drop_bounding_set(void)
 {
 	unsigned long cap;
 
-	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == -1)
-			return -1;
-	}
-	return 0;
+	for (cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		;
+	/* The first that the kernel does not know ends it. */
+	return cap > 0 && errno == EINVAL ? 0 : -1;
 }
 
 /* As root the ids change; where they do, a death signal is lost, so it is set

@@ -65,6 +65,7 @@ struct confine_bind {
 	const char	*path;		/* opened in the new mount namespace */
 	int		 source_fd;	/* O_PATH, held */
 	uid_t		 owner;		/* whose files in it are the skill's */
+	bool		 for_all;	/* a file that anybody may read and run */
 	int		 tree_fd;	/* set by spawn as root: a detached mount */
 	dev_t		 dev;		/* what path must turn out to be */
 	ino_t		 ino;

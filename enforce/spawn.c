@@ -438,6 +438,7 @@ spawn_bind(struct confine_bind *b, const char *path)
 	b->dev = st.st_dev;
 	b->ino = st.st_ino;
 	b->owner = st.st_uid;
+	b->for_all = S_ISREG(st.st_mode) && (st.st_mode & 05) == 05;
 	return 0;
 }
 
@@ -461,8 +462,10 @@ take_trees(struct confine_plan *p)
 		close_fd(&binds[i]->tree_fd);
 		if (!p->root || !p->namespaces)
 			continue;
+		/* What anybody may run needs no map; making one costs most. */
 		binds[i]->tree_fd = take_tree(binds[i]->source_fd,
-		    binds[i]->owner, p->host_uid);
+		    binds[i]->for_all ? p->host_uid : binds[i]->owner,
+		    p->host_uid);
 		if (binds[i]->tree_fd == -1)
 			return -1;
 	}

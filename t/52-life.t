@@ -114,11 +114,10 @@ finish
 ended killed caller 143 7 null "SIGTERM while main is stopped"
 
 # Callers with odd dispositions.
-(
-	trap '' CHLD
-	exec "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
-	    --result "$T/result.json" probe
-) >"$T/out" 2>"$T/err"
+# shellcheck disable=SC2016 # Perl's variables
+timeout -k 1 60 perl -e '$SIG{CHLD} = "IGNORE"; exec @ARGV' \
+    "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
+    --result "$T/result.json" probe >"$T/out" 2>"$T/err"
 RC=$?
 ended killed kernel 141 null 13 "a caller that ignores SIGCHLD"
 INV=$(new_id)

@@ -73,7 +73,7 @@ broker_pid() { children "$RUN" | tr ' ' '\n' | head -n 1; }
 # init is the broker's child that is number 1 in a namespace of its own
 init_pid() {
 	for t_pid in $(children "$(broker_pid)"); do
-		if grep -Eq '^NSpid:.*[[:space:]]1$' "/proc/$t_pid/status"; then
+		if grep -Eqs '^NSpid:.*[[:space:]]1$' "/proc/$t_pid/status"; then
 			echo "$t_pid"
 		fi
 	done
