@@ -38,7 +38,7 @@ SANITIZE =
 CFLAGS_ALL = $(DEFS) $(OPT) $(WARN) $(if $(SANITIZE),,$(HARDEN)) $(SANITIZE) \
 	$(CFLAGS)
 LDFLAGS_ALL = $(if $(SANITIZE),,$(HARDEN_LD)) $(SANITIZE) $(LDFLAGS)
-LIBS = -lseccomp -lcjson -lyaml -lcrypto -lbsd -lm -lpthread
+LIBS = -lpcre2-8 -lseccomp -lcjson -lyaml -lcrypto -lbsd -lm -lpthread
 
 FOLDERS = audit enforce tools broker supervisor
 SRC = $(sort $(foreach f,$(FOLDERS),$(wildcard $(f)/*.c)))
@@ -87,6 +87,9 @@ deps:
 deps-test:
 	@sh .ci/deps test
 
+deps-bench:
+	@sh .ci/deps bench
+
 demo: all
 	@sh t/demo.sh
 
@@ -113,8 +116,9 @@ $(B)/bench/%: t/bench/%.c
 	$(say) CC $<
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -o $@ $< -lcrypto
 
-bench: all $(B)/bench/call $(B)/bench/floor $(B)/bench/start
+bench: deps-bench all $(B)/bench/call $(B)/bench/floor $(B)/bench/start t/skills/wire/main
 	@sh t/bench/run.sh $(B)
+	@sh t/bench/find.sh
 
 install: build
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 \
@@ -130,6 +134,6 @@ clean:
 help:
 	@sed -n 's/^#   //p' Makefile; echo 'make deps | asan | lint | bench | install | clean'
 
-.PHONY: all build deps deps-test demo test tests asan lint bench install clean help
+.PHONY: all build deps deps-test deps-bench demo test tests asan lint bench install clean help
 
 -include $(OBJ:.o=.d)

@@ -83,6 +83,12 @@ lines_next(struct lines *l, const char **line, size_t *len)
 	}
 }
 
+void
+lines_skip(struct lines *l, size_t n)
+{
+	l->begin += n;
+}
+
 uint64_t
 lines_offset(const struct lines *l)
 {

@@ -32,6 +32,12 @@ enum lines_event {
 /* The next line; the text is valid until the next call. */
 enum lines_event lines_next(struct lines *, const char **line, size_t *len);
 
+/*
+ * Step over bytes of a rest that was handed out as torn or as too long, so that
+ * the next call goes on behind them; at most what was handed out.
+ */
+void	lines_skip(struct lines *, size_t);
+
 /* The offset behind the line that was handed out last. */
 uint64_t lines_offset(const struct lines *);
 

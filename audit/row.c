@@ -44,19 +44,23 @@ static const struct row_kind_info {
 	[ROW_NO_CONNECT] = { "skill.no_connect", { "waited_ms" } },
 	[ROW_CAP_BYPASS] = { "skill.cap_bypass_attempt",
 	    { "syscall", "target", "count" } },
-	[ROW_PEER_REFUSED] = { "skill.peer_refused", { "pid", "uid", "count" } },
+	[ROW_PEER_REFUSED] = { "skill.peer_refused",
+	    { "pid", "uid", "count" } },
 	[ROW_ROWS_LOST] = { "skill.rows_lost", { "from", "to", "head" } },
 	[ROW_DAY_OPENED] = { "audit.day_opened", { "prev_day", "prev_head" } },
 	[ROW_SEGMENT_OPENED] = { "audit.segment_opened",
 	    { "invocation_id", "file", "skill_id", "version",
 		"frontmatter_hash", "durability", "append_only" } },
+	[ROW_SEGMENT_MARK] = { "audit.segment_mark", { "marks" } },
 	[ROW_SEGMENT_PART] = { "audit.segment_part",
 	    { "invocation_id", "file", "part", "seq", "head" } },
 	[ROW_SEGMENT_CLOSED] = { "audit.segment_closed",
 	    { "invocation_id", "reason", "parts", "rows", "bytes", "calls",
 		"denied", "errors", "timeouts", "open_calls", "head",
-		"torn_bytes", "torn_sha256", "spooled", "duplicates", "lost" } },
-	[ROW_RECOVERED] = { "audit.recovered", { "torn_bytes", "torn_sha256" } },
+		"torn_bytes", "torn_sha256", "spooled", "duplicates",
+		"lost" } },
+	[ROW_RECOVERED] = { "audit.recovered",
+	    { "torn_bytes", "torn_sha256" } },
 };
 
 static const char *const by_words[] = {
@@ -72,6 +76,18 @@ row_kind_word(enum row_kind kind)
 	return kinds[kind].word;
 }
 
+enum row_kind
+row_kind_of(const char *word)
+{
+	size_t i;
+
+	for (i = 0; i < ROW_KINDS; i++) {
+		if (strcmp(kinds[i].word, word) == 0)
+			return (enum row_kind)i;
+	}
+	return ROW_KINDS;
+}
+
 static void
 row_name(struct row *r, const char *name)
 {
@@ -84,7 +100,8 @@ static void
 row_subject(struct row *r, const struct row_subject *s)
 {
 	row_name(r, "invocation_id");
-	json_put_string(&r->payload, s->invocation_id, strlen(s->invocation_id));
+	json_put_string(
+	    &r->payload, s->invocation_id, strlen(s->invocation_id));
 	row_name(r, "skill_id");
 	if (s->skill_id == NULL)
 		buf_puts(&r->payload, "null");
@@ -128,7 +145,7 @@ row_due(struct row *r, const char *name)
 {
 	if (r->field != NULL) {
 		while (*r->field != NULL && (*r->field)[0] == '?' &&
-		    strcmp(*r->field + 1, name) != 0)
+		       strcmp(*r->field + 1, name) != 0)
 			r->field++;
 		if (*r->field == NULL ||
 		    strcmp(*r->field + ((*r->field)[0] == '?'), name) != 0)
@@ -312,7 +329,7 @@ row_read(const char *line, size_t len, bool host, const char *owner,
     struct digest *digest, struct row_read *out)
 {
 	const char *p = line, *end, *tail;
-	char word[80], hash[DIGEST_TEXT];
+	char word[80], owned_by[40], hash[DIGEST_TEXT];
 	uint64_t ignored;
 
 	memset(out, 0, sizeof(*out));
@@ -320,9 +337,9 @@ row_read(const char *line, size_t len, bool host, const char *owner,
 		goto bad;
 	end = line + len;
 	tail = end - TAIL_LEN;
-	if (!skip(&p, tail, host ? "{\"v\":1,\"host\":\"" : "{\"v\":1,\"inv\":\"") ||
-	    !take_word(&p, tail, word, sizeof(word)) ||
-	    strcmp(word, owner) != 0 ||
+	if (!skip(&p, tail,
+		host ? "{\"v\":1,\"host\":\"" : "{\"v\":1,\"inv\":\"") ||
+	    !take_word(&p, tail, owned_by, sizeof(owned_by)) ||
 	    !skip(&p, tail, host ? ",\"hseq\":" : ",\"seq\":") ||
 	    !take_number(&p, tail, &out->seq) ||
 	    !skip(&p, tail, ",\"ts\":\"") ||
@@ -343,7 +360,13 @@ row_read(const char *line, size_t len, bool host, const char *owner,
 	digest_text(digest, line, (size_t)(p - line), hash);
 	if (!skip(&p, end, ",\"hash\":\"") ||
 	    !take_word(&p, end, out->hash, sizeof(out->hash)) ||
-	    !skip(&p, end, "}") || p != end || strcmp(hash, out->hash) != 0)
+	    !skip(&p, end, "}") || p != end)
+		goto bad;
+	out->fault = ROW_FAULT_HASH;
+	if (strcmp(hash, out->hash) != 0)
+		goto bad;
+	out->fault = ROW_FAULT_OWNER;
+	if (strcmp(owned_by, owner) != 0)
 		goto bad;
 	return 0;
 bad:

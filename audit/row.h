@@ -31,6 +31,7 @@ enum row_kind {
 	ROW_ROWS_LOST,
 	ROW_DAY_OPENED,
 	ROW_SEGMENT_OPENED,
+	ROW_SEGMENT_MARK,
 	ROW_SEGMENT_PART,
 	ROW_SEGMENT_CLOSED,
 	ROW_RECOVERED,
@@ -61,6 +62,9 @@ struct row {
 
 /* The wire word of a kind, "skill.tool_denied". */
 const char *row_kind_word(enum row_kind);
+
+/* The kind of a wire word; ROW_KINDS when it is none of the table. */
+enum row_kind row_kind_of(const char *word);
 
 /*
  * Begin a row; subject is NULL for anchors, which have none. The digest must
@@ -107,8 +111,16 @@ struct row_place {
 int	row_line(const struct row *, const struct row_place *, struct buf *out,
 	    char hash[DIGEST_HEX]);
 
+/* Why a line is no row of ours. */
+enum row_fault {
+	ROW_FAULT_FORM,		/* not the fixed form */
+	ROW_FAULT_OWNER,	/* of another invocation or host */
+	ROW_FAULT_HASH		/* the bytes are not the ones that were hashed */
+};
+
 /* What a reader needs of a line. */
 struct row_read {
+	enum row_fault	 fault;		/* when row_read failed */
 	uint64_t	 seq;		/* seq or hseq */
 	char		 kind[136];	/* MemoryEmit: at most 128 bytes */
 	char		 by[16];
@@ -121,7 +133,7 @@ struct row_read {
 /*
  * Read a line (without its line feed) that must have exactly our form: fixed
  * field order, inv or host as expected in owner, and a hash that holds. 0, or
- * -1 with errno EBADMSG.
+ * -1 with errno EBADMSG and the first thing that is wrong in fault.
  */
 int	row_read(const char *line, size_t len, bool host, const char *owner,
 	    struct digest *, struct row_read *);

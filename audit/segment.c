@@ -22,7 +22,6 @@
 #include "audit/json.h"
 #include "audit/lines.h"
 
-#define OPEN_MAX 256 /* calls open at once: more than any broker allows */
 #define SYNC_DELAY_MS 3 /* collect rows before a sync */
 
 struct segment {
@@ -246,11 +245,13 @@ segment_end(struct segment *s)
 	return result;
 }
 
-/* The calls that are open while a walk goes by: started, not yet completed. */
-struct open_calls {
-	int64_t call[OPEN_MAX];
-	size_t n;
-};
+void
+segment_walk_begin(struct segment_walk *w, const char *inv, const char *prev)
+{
+	memset(w, 0, sizeof(*w));
+	strlcpy(w->inv, inv, sizeof(w->inv));
+	strlcpy(w->head, prev, sizeof(w->head));
+}
 
 static int64_t
 payload_int(const struct row_read *r, const char *name)
@@ -269,113 +270,152 @@ payload_is(const struct row_read *r, const char *name, const char *word)
 	size_t n = strlen(word);
 
 	return json_member(r->payload, r->payload_len, name, &value) &&
-	    value.len == n + 2 && memcmp(value.p + 1, word, n) == 0;
+	       value.len == n + 2 && memcmp(value.p + 1, word, n) == 0;
+}
+
+/* Where a call stands among the open ones; their number: it is none of them. */
+static size_t
+find_call(const struct segment_walk *w, int64_t call)
+{
+	size_t i;
+
+	for (i = 0; i < w->open_calls && w->open[i] != call; i++)
+		;
+	return i;
 }
 
 static bool
-call_opened(struct open_calls *o, int64_t call)
+count_started(const struct row_read *r, struct segment_walk *w)
 {
-	if (o->n == OPEN_MAX)
+	int64_t call = payload_int(r, "call");
+
+	if (w->open_calls == SEGMENT_OPEN_MAX ||
+	    find_call(w, call) < w->open_calls)
 		return false;
-	o->call[o->n++] = call;
+	w->open[w->open_calls++] = call;
+	w->calls++;
+	return true;
+}
+
+static bool
+count_completed(const struct row_read *r, struct segment_walk *w)
+{
+	size_t i = find_call(w, payload_int(r, "call"));
+
+	if (i == w->open_calls)
+		return false;
+	w->open[i] = w->open[--w->open_calls];
+	if (payload_is(r, "outcome", "error"))
+		w->errors++;
+	if (payload_is(r, "outcome", "timeout"))
+		w->timeouts++;
 	return true;
 }
 
 static void
-call_closed(struct open_calls *o, int64_t call)
+count_denied(const struct row_read *r, struct segment_walk *w)
 {
-	size_t i;
+	int64_t count = payload_int(r, "count");
+	uint64_t n = count > 1 ? (uint64_t)count : 1;
 
-	for (i = o->n; i > 0; i--) {
-		if (o->call[i - 1] == call) {
-			o->call[i - 1] = o->call[--o->n];
-			return;
-		}
-	}
+	w->denied += n;
+	/* Refused while it ran: its start has been counted. */
+	if (payload_int(r, "call") < 0)
+		w->calls += n;
 }
 
-/* False when no broker of ours can have written this. */
+/* What a skill asked to have recorded is in no table, and none of ours. */
 static bool
-count_row(
-    const struct row_read *r, struct segment_walk *w, struct open_calls *open)
+is_own_kind(const struct row_read *r, bool by_skill)
 {
-	if (!json_scan(r->payload, r->payload_len, false, NULL, NULL))
-		return false;
-	if (strcmp(r->by, "skill") == 0)
-		return true;
-	if (strcmp(r->kind, row_kind_word(ROW_TOOL_STARTED)) == 0) {
-		w->calls++;
-		return call_opened(open, payload_int(r, "call"));
-	}
-	if (strcmp(r->kind, row_kind_word(ROW_TOOL_COMPLETED)) == 0) {
-		call_closed(open, payload_int(r, "call"));
-		if (payload_is(r, "outcome", "error"))
-			w->errors++;
-		if (payload_is(r, "outcome", "timeout"))
-			w->timeouts++;
-	} else if (strcmp(r->kind, row_kind_word(ROW_TOOL_DENIED)) == 0) {
-		uint64_t n = 1;
-		int64_t count = payload_int(r, "count");
+	bool reserved = strncmp(r->kind, "skill.", 6) == 0 ||
+			strncmp(r->kind, "audit.", 6) == 0;
 
-		if (count > 1)
-			n = (uint64_t)count;
-		w->denied += n;
-		/* Refused while it ran: its start has been counted. */
-		if (payload_int(r, "call") < 0)
-			w->calls += n;
-	} else if (strcmp(r->kind, row_kind_word(ROW_INVOKED_COMPLETED)) == 0) {
+	return by_skill ? !reserved
+			: reserved && row_kind_of(r->kind) < ROW_DAY_OPENED;
+}
+
+static enum segment_fault
+count_row(const struct row_read *r, struct segment_walk *w)
+{
+	bool by_skill = strcmp(r->by, "skill") == 0;
+
+	if (!json_scan(r->payload, r->payload_len, false, NULL, NULL) ||
+	    !payload_is(r, "invocation_id", w->inv))
+		return SEGMENT_PAYLOAD;
+	if (!is_own_kind(r, by_skill))
+		return SEGMENT_KIND;
+	if (by_skill)
+		return SEGMENT_HOLDS;
+	if (strcmp(r->kind, row_kind_word(ROW_TOOL_STARTED)) == 0)
+		return count_started(r, w) ? SEGMENT_HOLDS : SEGMENT_PAIR;
+	if (strcmp(r->kind, row_kind_word(ROW_TOOL_COMPLETED)) == 0)
+		return count_completed(r, w) ? SEGMENT_HOLDS : SEGMENT_PAIR;
+	if (strcmp(r->kind, row_kind_word(ROW_TOOL_DENIED)) == 0)
+		count_denied(r, w);
+	else if (strcmp(r->kind, row_kind_word(ROW_INVOKED_COMPLETED)) == 0)
 		w->completed = true;
-	}
-	return true;
+	return SEGMENT_HOLDS;
 }
 
-/* Take a row into the walk if it is the next one of the chain. */
-static bool
-take_row(const char *line, size_t len, const char *inv, struct digest *digest,
-    struct segment_walk *w, struct open_calls *open)
+enum segment_fault
+segment_walk_row(struct segment_walk *w, const char *line, size_t len,
+    struct digest *digest, struct row_read *r)
 {
-	struct row_read r;
+	enum segment_fault fault;
 
-	if (row_read(line, len, false, inv, digest, &r) == -1 ||
-	    r.seq != w->seq + 1 || strcmp(r.prev, w->head) != 0 ||
-	    !count_row(&r, w, open))
-		return false;
-	w->seq = r.seq;
+	if (row_read(line, len, false, w->inv, digest, r) == -1)
+		return r->fault == ROW_FAULT_HASH    ? SEGMENT_HASH
+		       : r->fault == ROW_FAULT_OWNER ? SEGMENT_INVOCATION
+						     : SEGMENT_FORM;
+	if (r->seq != w->seq + 1)
+		return SEGMENT_SEQ;
+	if (strcmp(r->prev, w->head) != 0)
+		return SEGMENT_PREV;
+	fault = count_row(r, w);
+	if (fault != SEGMENT_HOLDS)
+		return fault;
+	w->seq = r->seq;
 	w->rows++;
 	w->bytes += len + 1;
-	strlcpy(w->head, r.hash, sizeof(w->head));
-	return true;
+	strlcpy(w->head, r->hash, sizeof(w->head));
+	return SEGMENT_HOLDS;
+}
+
+void
+segment_walk_torn(
+    struct segment_walk *w, const char *rest, size_t len, struct digest *digest)
+{
+	char text[DIGEST_TEXT];
+
+	w->torn_bytes = len;
+	digest_text(digest, rest, len, text);
+	strlcpy(w->torn_sha256, text, sizeof(w->torn_sha256));
 }
 
 int
 segment_walk(int fd, const char *inv, const char *prev, struct digest *digest,
     struct segment_walk *w)
 {
-	struct open_calls open = { .n = 0 };
 	enum lines_event event;
+	struct row_read r;
 	struct lines lines;
-	char text[DIGEST_TEXT];
 	const char *line;
 	size_t len;
 	int result = -1;
 
-	memset(w, 0, sizeof(*w));
-	strlcpy(w->head, prev, sizeof(w->head));
+	segment_walk_begin(w, inv, prev);
 	if (lines_init(&lines, fd, 0) == -1)
 		return -1;
 	while ((event = lines_next(&lines, &line, &len)) == LINES_ROW) {
-		if (!take_row(line, len, inv, digest, w, &open))
+		if (segment_walk_row(w, line, len, digest, &r) != SEGMENT_HOLDS)
 			break;
 	}
 	if (event == LINES_FAILED)
 		goto out;
-	if (event == LINES_TORN) {
-		w->torn_bytes = len;
-		digest_text(digest, line, len, text);
-		strlcpy(w->torn_sha256, text, sizeof(w->torn_sha256));
-	}
+	if (event == LINES_TORN)
+		segment_walk_torn(w, line, len, digest);
 	w->damaged = event == LINES_ROW || event == LINES_TOO_LONG;
-	w->open_calls = open.n;
 	result = 0;
 out:
 	lines_clear(&lines);

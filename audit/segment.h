@@ -59,8 +59,25 @@ const char	*segment_head(const struct segment *);
 /* Flush, sync as the mode says, end the thread, free. 0 or -1 (rows left). */
 int		 segment_end(struct segment *);
 
+/* What can be wrong with the next row of a segment. */
+enum segment_fault {
+	SEGMENT_HOLDS,
+	SEGMENT_FORM,		/* not a row of our form */
+	SEGMENT_HASH,		/* its bytes are not what was hashed */
+	SEGMENT_INVOCATION,	/* of another invocation */
+	SEGMENT_SEQ,		/* not the next number */
+	SEGMENT_PREV,		/* does not follow the row before it */
+	SEGMENT_PAYLOAD,	/* no JSON, or about another invocation */
+	SEGMENT_KIND,		/* a kind that its writer cannot write */
+	SEGMENT_PAIR		/* started twice, or completed without started */
+};
+
+#define SEGMENT_OPEN_MAX 256	/* calls open at once: more than any broker allows */
+
 /* What a walk over the file found. */
 struct segment_walk {
+	char	 inv[37];
+	int64_t	 open[SEGMENT_OPEN_MAX];	/* calls started, not completed */
 	uint64_t rows;
 	uint64_t bytes;		/* of good rows */
 	uint64_t seq;		/* of the last good row */
@@ -75,6 +92,21 @@ struct segment_walk {
 	char	 torn_sha256[DIGEST_HEX];
 	char	 head[DIGEST_HEX];	/* hash of the last good row */
 };
+
+/* Begin before row 1, which must follow prev. */
+void		 segment_walk_begin(struct segment_walk *, const char *inv,
+		    const char *prev);
+
+/*
+ * Take a line (without its line feed) as the next row. What it says is left in
+ * *r, its payload inside the line. After a fault the walk stands where it was.
+ */
+enum segment_fault segment_walk_row(struct segment_walk *, const char *line,
+		    size_t len, struct digest *, struct row_read *r);
+
+/* Note what lies behind the last line feed. */
+void		 segment_walk_torn(struct segment_walk *, const char *rest,
+		    size_t len, struct digest *);
 
 /*
  * Read and hash the file again, from row seq 1 after prev, up to the first row

@@ -8,6 +8,9 @@
 
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <linux/openat2.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -127,8 +130,8 @@ make_parents(const char *path)
 static int
 open_host(const struct store *s)
 {
-	return openat(s->audit_fd, "host.json",
-	    O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return openat(
+	    s->audit_fd, "host.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
 /*
@@ -144,8 +147,8 @@ make_host(const struct store *s)
 
 	store_new_uuid(host);
 	snprintf(name, sizeof(name), ".host.%s", host);
-	fd = openat(s->audit_fd, name,
-	    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = openat(
+	    s->audit_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd == -1)
 		return -1;
 	n = snprintf(text, sizeof(text), "{\"v\":1,\"host\":\"%s\"}\n", host);
@@ -195,8 +198,7 @@ open_store(struct store *s, const char *path, bool make)
 
 	memset(s, 0, sizeof(*s));
 	s->root_fd = s->audit_fd = s->run_fd = -1;
-	if (plain_path(name, path) == -1 ||
-	    (make && make_parents(name) == -1))
+	if (plain_path(name, path) == -1 || (make && make_parents(name) == -1))
 		return -1;
 	s->root_fd = open_part(AT_FDCWD, name, make);
 	if (s->root_fd == -1)
@@ -276,8 +278,8 @@ segment_name(const char *inv, unsigned part, char name[STORE_SEGMENT_NAME])
 }
 
 int
-store_segment(int day_fd, const char *inv, unsigned part,
-    char name[STORE_SEGMENT_NAME])
+store_segment(
+    int day_fd, const char *inv, unsigned part, char name[STORE_SEGMENT_NAME])
 {
 	char ab[3] = { inv[0], inv[1], '\0' };
 	int seg, dir, fd = -1;
@@ -293,6 +295,35 @@ store_segment(int day_fd, const char *inv, unsigned part,
 		close(dir);
 	}
 	close(seg);
+	return fd;
+}
+
+void
+store_segment_path(const char day[CLOCK_DAY_SIZE], const char *inv,
+    unsigned part, char name[STORE_SEGMENT_NAME])
+{
+	snprintf(name, STORE_SEGMENT_NAME, "%.10s/seg/%.2s/%.36s.p%u.jsonl",
+	    day, inv, inv, part);
+}
+
+int
+store_ledger_file(const struct store *s, const char *name)
+{
+	struct open_how how;
+	struct stat st;
+	int fd;
+
+	memset(&how, 0, sizeof(how));
+	how.flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+	how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
+	fd = (int)syscall(SYS_openat2, s->audit_fd, name, &how, sizeof(how));
+	if (fd == -1)
+		return -1;
+	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode)) {
+		close(fd);
+		errno = EINVAL;
+		return -1;
+	}
 	return fd;
 }
 
@@ -371,8 +402,8 @@ store_run_file(const struct store *s, const char *inv, const char *suffix)
 	char name[64];
 
 	snprintf(name, sizeof(name), "%.36s.%.16s", inv, suffix);
-	return openat(s->run_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-	    0600);
+	return openat(
+	    s->run_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 }
 
 void

@@ -49,6 +49,17 @@ int	store_day(const struct store *, const char day[CLOCK_DAY_SIZE],
 int	store_segment(int day_fd, const char *inv, unsigned part,
 	    char name[STORE_SEGMENT_NAME]);
 
+/* The name of a segment's part relative to audit/, its day in front. */
+void	store_segment_path(const char day[CLOCK_DAY_SIZE], const char *inv,
+	    unsigned part, char name[STORE_SEGMENT_NAME]);
+
+/*
+ * Open a file of the ledger by its name relative to audit/, to read it. No link
+ * is followed anywhere and nothing but a regular file is opened. Descriptor or
+ * -1 with errno.
+ */
+int	store_ledger_file(const struct store *, const char *name);
+
 /* Put the names that lead to a new segment on disk. 0 or -1 with errno. */
 int	store_sync_segment(int day_fd, const char *inv);
 

@@ -725,21 +725,21 @@ on_init(struct broker *b)
 }
 
 static void
-on_worker(struct broker *b)
+on_worker(struct broker *b, struct worker *w)
 {
 	struct call *call;
 
 	do {
-		call = worker_service(b->dispatch.worker);
+		call = worker_service(w);
 		if (call != NULL)
 			server_finished(b->server, call, FAIL_NONE);
-	} while (worker_failed(b->dispatch.worker));
+	} while (worker_failed(w));
 }
 
 static void
 serve(struct broker *b)
 {
-	enum { TIMER, SUPERVISOR, INIT, PIDFD, WORKER, FIXED };
+	enum { TIMER, SUPERVISOR, INIT, PIDFD, WORKER, WALKER, FIXED };
 	struct pollfd fds[FIXED + SERVER_POLLFDS];
 	size_t n;
 	int timeout;
@@ -754,9 +754,12 @@ serve(struct broker *b)
 		    (struct pollfd){ b->sandbox.init_pidfd, POLLIN, 0 };
 		fds[WORKER] = (struct pollfd){ worker_fd(b->dispatch.worker),
 			worker_events(b->dispatch.worker), 0 };
+		fds[WALKER] = (struct pollfd){ worker_fd(b->dispatch.walker),
+			worker_events(b->dispatch.walker), 0 };
 		n = server_poll(b->server, fds + FIXED);
 		timeout = server_busy(b->server) ||
-			worker_failed(b->dispatch.worker)
+			worker_failed(b->dispatch.worker) ||
+			worker_failed(b->dispatch.walker)
 		    ? 0
 		    : -1;
 		if (poll(fds, FIXED + n, timeout) == -1 && errno != EINTR)
@@ -771,7 +774,10 @@ serve(struct broker *b)
 			b->skill_ended = true;
 		if (fds[WORKER].revents != 0 ||
 		    worker_failed(b->dispatch.worker))
-			on_worker(b);
+			on_worker(b, b->dispatch.worker);
+		if (fds[WALKER].revents != 0 ||
+		    worker_failed(b->dispatch.walker))
+			on_worker(b, b->dispatch.walker);
 		server_step(b->server, fds + FIXED, n);
 		if (server_connected(b->server))
 			clockwork_connected(&b->clockwork);
@@ -1018,8 +1024,10 @@ set_up(struct broker *b)
 	b->dispatch.clockwork = &b->clockwork;
 	limit_init(&b->dispatch.limit,
 	    grant_manifest(b->grant)->max_calls_per_minute, clock_boot());
-	b->dispatch.worker = worker_new(inv);
-	return b->dispatch.worker != NULL || refused_errno(b, "worker");
+	b->dispatch.worker = worker_new(inv, WORKER_FILE);
+	b->dispatch.walker = worker_new(inv, WORKER_WALK);
+	return (b->dispatch.worker != NULL && b->dispatch.walker != NULL) ||
+	    refused_errno(b, "worker");
 }
 
 /* main itself is there and executable: what else can it be? */
@@ -1198,6 +1206,7 @@ static void
 clear(struct broker *b)
 {
 	worker_free(b->dispatch.worker);
+	worker_free(b->dispatch.walker);
 	spawn_kill(&b->sandbox);
 	spawn_clear(&b->sandbox);
 	socket_clear(&b->socket);

@@ -295,6 +295,7 @@ dispatch_call(
     struct dispatch *d, struct call *c, unsigned wait_ms, struct buf *reply)
 {
 	const struct tool *tool;
+	enum place place = PLACE_LOOP;
 
 	switch (check_call(d, c, wait_ms)) {
 	case CHECK_BAD_ARGS:
@@ -312,14 +313,17 @@ dispatch_call(
 	}
 	record_started(d, c);
 	tool = c->check.tool;
+	if (c->check.failure == FAIL_NONE && tool->place != NULL)
+		place = tool->place(c);
 	if (c->check.failure != FAIL_NONE) {
 		call_fail(c, c->check.failure);
-	} else if (tool->place == NULL || tool->place(c) == PLACE_LOOP) {
+	} else if (place == PLACE_LOOP) {
 		tool->run(c, d->inv);
 	} else if (d->ending) {
 		call_fail(c, FAIL_CANCELLED);
 	} else {
-		worker_submit(d->worker, c);
+		worker_submit(
+		    place == PLACE_WALK_WORKER ? d->walker : d->worker, c);
 		return DISPATCH_LATER;
 	}
 	dispatch_finish(d, c, reply);

@@ -18,7 +18,8 @@ struct dispatch {
 	struct invocation	*inv;
 	struct segment		*segment;
 	struct counters		*counters;
-	struct worker		*worker;
+	struct worker		*worker;	/* of files */
+	struct worker		*walker;	/* of searches */
 	struct limit		 limit;
 	const struct clockwork	*clockwork;
 	const struct log	*log;

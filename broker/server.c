@@ -831,7 +831,8 @@ server_drain(struct server *s, enum failure why)
 	 * wait for the ledger's start. */
 	s->opened = true;
 	s->dispatch->ending = true;
-	while ((call = worker_abort(s->dispatch->worker)) != NULL)
+	while ((call = worker_abort(s->dispatch->worker)) != NULL ||
+	       (call = worker_abort(s->dispatch->walker)) != NULL)
 		server_finished(s, call, why);
 	TAILQ_FOREACH (c, &s->list, next)
 		out_clear(s, c);

@@ -12,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -1128,13 +1129,15 @@ advance_spelled(const struct program *pg, uint64_t *set, const unsigned char *s)
 	return true;
 }
 
-/* Match text, which begins with a segment, from the given state on. */
+/*
+ * Read text, which begins with a segment, with the states in set (one, and
+ * what it leads to). Is one left that could go on?
+ */
 static bool
-program_run(const struct program *pg, char separator, size_t state,
-    const char *text, size_t len)
+program_read(const struct program *pg, char separator, size_t state,
+    const char *text, size_t len, uint64_t set[WORDS_MAX])
 {
 	const unsigned char *s = (const unsigned char *)text;
-	uint64_t set[WORDS_MAX] = {0};
 	uint32_t code;
 	size_t i, n;
 	bool alive = true;
@@ -1160,7 +1163,17 @@ program_run(const struct program *pg, char separator, size_t state,
 					    ? MASK_ALL
 					    : MASK_RUN));
 	}
-	return alive && has_bit(set, pg->nitems);
+	return alive;
+}
+
+static bool
+program_run(const struct program *pg, char separator, size_t state,
+    const char *text, size_t len)
+{
+	uint64_t set[WORDS_MAX] = {0};
+
+	return program_read(pg, separator, state, text, len, set) &&
+	       has_bit(set, pg->nitems);
 }
 
 static bool
@@ -1172,6 +1185,21 @@ glob_matches(const struct glob *g, char separator, const char *text, size_t len)
 		return len == g->lead_len;
 	return program_run(g->program, separator, g->start_item,
 	    text + g->start, len - g->start);
+}
+
+/* text ends in a separator: could more behind it make a match? */
+static bool
+glob_goes_on(const struct glob *g, char separator, const char *text, size_t len)
+{
+	uint64_t set[WORDS_MAX] = {0};
+
+	if (len <= g->lead_len)
+		return memcmp(text, g->lead, len) == 0 &&
+		       (len < g->lead_len || g->program != NULL);
+	return g->program != NULL &&
+	       memcmp(text, g->lead, g->lead_len) == 0 &&
+	       program_read(g->program, separator, g->start_item,
+		   text + g->start, len - g->start, set);
 }
 
 static size_t
@@ -1347,6 +1375,23 @@ glob_match_path(const struct glob_set *set, const char *path, size_t len)
 		return false;
 	for (i = 0; i < set->count; i++)
 		if (glob_matches(&set->glob[i], set->separator, path, len))
+			return true;
+	return false;
+}
+
+bool
+glob_set_reaches(const struct glob_set *set, const char *dir, size_t len)
+{
+	char text[PATH_MAX + 1];
+	size_t i;
+
+	if (set->kind == GLOB_DOMAIN || len >= PATH_MAX)
+		return false;
+	memcpy(text, dir, len);
+	if (len > 0 || set->kind == GLOB_FILE)
+		text[len++] = set->separator;
+	for (i = 0; i < set->count; i++)
+		if (glob_goes_on(&set->glob[i], set->separator, text, len))
 			return true;
 	return false;
 }

@@ -45,6 +45,14 @@ bool		 glob_match_path(const struct glob_set *, const char *path,
 		    size_t len);
 
 /*
+ * Could a path below this directory match, at any depth? The directory is a
+ * canonical path without a final slash ("" is the root). False is certain;
+ * true means that the directory is worth a look.
+ */
+bool		 glob_set_reaches(const struct glob_set *, const char *dir,
+		    size_t len);
+
+/*
  * Does any pattern match this host and port? The host is lower case, without
  * a trailing dot, an IPv6 literal without brackets; default_port tells that
  * the port is the one its scheme means by itself.

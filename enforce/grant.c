@@ -99,6 +99,38 @@ grant_file(const struct grant *g, const char *path)
 }
 
 enum reason
+grant_memory_below(const struct grant *g, const char *dir)
+{
+	size_t i, n = strlen(dir);
+
+	if (!glob_set_reaches(g->manifest.memory_scopes, dir, n))
+		return REASON_SCOPE;
+	for (i = 0; i < POLICY_CEILINGS; i++) {
+		const struct glob_set *c = g->policy->ceilings[i].memory_scopes;
+
+		if (c != NULL && !glob_set_reaches(c, dir, n))
+			return REASON_SCOPE_CEILING;
+	}
+	return REASON_NONE;
+}
+
+enum reason
+grant_file_below(const struct grant *g, const char *dir)
+{
+	size_t i, n = strlen(dir);
+
+	if (!glob_set_reaches(g->manifest.files, dir, n))
+		return REASON_FILE;
+	for (i = 0; i < POLICY_CEILINGS; i++) {
+		const struct glob_set *c = g->policy->ceilings[i].files;
+
+		if (c != NULL && !glob_set_reaches(c, dir, n))
+			return REASON_FILE_CEILING;
+	}
+	return REASON_NONE;
+}
+
+enum reason
 grant_host(const struct grant *g, const char *host, uint16_t port,
     bool default_port)
 {

@@ -30,6 +30,13 @@ enum reason	 grant_tool(const struct grant *, const char *tool);
 enum reason	 grant_memory(const struct grant *, const char *path);
 enum reason	 grant_file(const struct grant *, const char *path);
 
+/*
+ * Could anything below this directory (canonical, "" is the root) be granted?
+ * REASON_NONE when it is worth a look.
+ */
+enum reason	 grant_memory_below(const struct grant *, const char *dir);
+enum reason	 grant_file_below(const struct grant *, const char *dir);
+
 /* A canonical host, as glob_match_host wants it. */
 enum reason	 grant_host(const struct grant *, const char *host,
 		    uint16_t port, bool default_port);

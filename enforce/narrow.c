@@ -113,12 +113,12 @@ allow_prefix(int ruleset, int abi, const char *pattern, size_t len, bool write)
 }
 
 static int
-allow_files(int ruleset, int abi, const struct grant *g)
+allow_files(int ruleset, int abi, const struct grant *g, bool write)
 {
 	const struct glob_set *files = grant_manifest(g)->files;
-	bool write = writes_files(g);
 	size_t i;
 
+	write = write && writes_files(g);
 	for (i = 0; i < glob_set_count(files); i++) {
 		if (allow_prefix(ruleset, abi, glob_set_pattern(files, i),
 			glob_set_prefix(files, i), write) == -1)
@@ -142,7 +142,7 @@ scope_reaches(const struct glob_set *scopes, size_t i, const char *dir)
 }
 
 static int
-allow_memory(int ruleset, int abi, const struct narrow *n)
+allow_memory(int ruleset, int abi, const struct narrow *n, bool write)
 {
 	const struct glob_set *scopes =
 	    grant_manifest(n->grant)->memory_scopes;
@@ -157,13 +157,15 @@ allow_memory(int ruleset, int abi, const struct narrow *n)
 		}
 		if (i == glob_set_count(scopes))
 			continue;
-		if (mkdirat(n->memory_fd, *dir, 0700) == -1 && errno != EEXIST)
+		if (write && mkdirat(n->memory_fd, *dir, 0700) == -1 &&
+		    errno != EEXIST)
 			return -1;
 		fd = openat(n->memory_fd, *dir,
 		    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd == -1)
 			continue; /* a link or a file there is nobody's memory */
-		result = landlock_allow_fd(ruleset, abi, fd, LANDLOCK_WRITE);
+		result = landlock_allow_fd(ruleset, abi, fd,
+		    write ? LANDLOCK_WRITE : LANDLOCK_READ);
 		close(fd);
 		if (result == -1)
 			return -1;
@@ -171,8 +173,9 @@ allow_memory(int ruleset, int abi, const struct narrow *n)
 	return 0;
 }
 
+/* 1: the domain holds; 0: this host has none; -1 with errno. */
 static int
-enter_landlock(struct narrow *n)
+enter_landlock(const struct narrow *n, bool write)
 {
 	int abi = landlock_abi(), ruleset, result = -1;
 
@@ -183,12 +186,10 @@ enter_landlock(struct narrow *n)
 	if (ruleset == -1)
 		return -1;
 	if (landlock_allow(ruleset, abi, "/dev/null", LANDLOCK_DEVICE) == 0 &&
-	    allow_files(ruleset, abi, n->grant) == 0 &&
-	    allow_memory(ruleset, abi, n) == 0 &&
-	    landlock_enter(ruleset) == 0) {
-		n->landlock = true;
-		result = 0;
-	}
+	    allow_files(ruleset, abi, n->grant, write) == 0 &&
+	    allow_memory(ruleset, abi, n, write) == 0 &&
+	    landlock_enter(ruleset) == 0)
+		result = 1;
 	close(ruleset);
 	return result;
 }
@@ -197,7 +198,7 @@ int
 narrow_broker(struct narrow *n)
 {
 	struct seccomp_program program;
-	int result;
+	int domain, result;
 
 	/* Compiled here: the worker's fork must not have to. */
 	n->worker = calloc(1, sizeof(*n->worker));
@@ -206,10 +207,13 @@ narrow_broker(struct narrow *n)
 		return -1;
 	if (geteuid() == 0 && drop_capabilities() == -1)
 		return -1;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
-	    enter_landlock(n) == -1 ||
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1)
+		return -1;
+	domain = enter_landlock(n, true);
+	if (domain == -1 ||
 	    seccomp_compile(SECCOMP_BROKER, false, false, &program) == -1)
 		return -1;
+	n->landlock = domain == 1;
 	result = seccomp_enter(&program, false);
 	seccomp_program_clear(&program);
 	return result;
@@ -229,6 +233,24 @@ narrow_worker(const struct narrow *n)
 {
 	narrow_environment();
 	return seccomp_enter(n->worker, false);
+}
+
+int
+narrow_walker(const struct narrow *n, int memory_fd)
+{
+	const struct narrow here = { .grant = n->grant,
+		.memory_fd = memory_fd };
+	struct seccomp_program program;
+	int result;
+
+	narrow_environment();
+	/* Compiled in the child: most invocations never search. */
+	if (enter_landlock(&here, false) == -1 ||
+	    seccomp_compile(SECCOMP_WALKER, false, false, &program) == -1)
+		return -1;
+	result = seccomp_enter(&program, false);
+	seccomp_program_clear(&program);
+	return result;
 }
 
 void

@@ -34,6 +34,13 @@ void	narrow_clear(struct narrow *);
  * with errno. */
 int	narrow_worker(const struct narrow *);
 
+/*
+ * A worker that only reads: besides, Landlock without any right to write, and
+ * a filter without the calls that change files. memory_fd is where it has the
+ * memory root. 0 or -1 with errno.
+ */
+int	narrow_walker(const struct narrow *, int memory_fd);
+
 /* Overwrite the environment's text, which /proc would show. */
 void	narrow_environment(void);
 

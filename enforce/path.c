@@ -1323,6 +1323,81 @@ path_judge(const char *path, size_t len, const struct path_protect *set,
 	return error == -1 ? -1 : 0;
 }
 
+/* Does an entry of this place name something below the rest of a path? */
+static bool
+names_below(const struct path_protect *set, const struct stat *st,
+    const char *rest)
+{
+	size_t i, len = strlen(rest);
+	const struct entry *e;
+
+	for (i = 0; i < set->n; i++) {
+		e = &set->v[i];
+		if (e->dev == st->st_dev && e->ino == st->st_ino &&
+		    e->below[0] != '\0' && strncmp(e->below, rest, len) == 0 &&
+		    (len == 0 || e->below[len] == '/'))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The way up as in protection_at(). Where it leaves a mount that shows a part
+ * of a file system, the directories above that part are not looked at: then
+ * nothing is vouched for.
+ */
+int
+path_dir_look(const struct path_protect *set, const struct path_judged *dir,
+    struct path_dir *d)
+{
+	struct climb c = {.base_fd = dir->parent_fd};
+	const char *name = dir->canonical;
+	char other[PATH_MAX];
+	size_t end = strcmp(name, "/") == 0 ? 0 : strlen(name);
+	uint64_t mount, last;
+	struct stat st;
+	bool inner;
+	int error = 0;
+
+	if (mounts_stat(dir->fd, "", &st, &mount) == -1)
+		return -1;
+	last = mount;
+	inner = names_below(set, &st, "") ||
+		mounts_origin(set->mounts, mount, 0, other);
+	while (error == 0 && end > 0 && !inner) {
+		while (name[end - 1] != '/')
+			end--;
+		error = climb_stat(&c, &st, &last);
+		if (error == 0)
+			inner = names_below(set, &st, name + end) ||
+				mounts_origin(set->mounts, last, 0, other);
+		if (--end > 0 && error == 0)
+			error = climb_up(&c);
+	}
+	climb_clear(&c);
+	if (error != 0)
+		return -1;
+	d->mount = mount;
+	d->inner = inner;
+	return 0;
+}
+
+bool
+path_dir_vouches(const struct path_protect *set, const struct path_dir *d,
+    const char *name, const struct stat *st, uint64_t mount)
+{
+	size_t i;
+
+	if (d->inner || mount != d->mount || S_ISDIR(st->st_mode) ||
+	    has_own_name(name))
+		return false;
+	for (i = 0; i < set->n; i++) {
+		if (set->v[i].dev == st->st_dev && set->v[i].ino == st->st_ino)
+			return false;
+	}
+	return true;
+}
+
 void
 path_judged_init(struct path_judged *j)
 {

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 /*
@@ -103,6 +104,28 @@ int	path_judge(const char *path, size_t len, const struct path_protect *,
 	    struct path_judged *j);
 void	path_judged_init(struct path_judged *);
 void	path_judged_clear(struct path_judged *);
+
+/*
+ * For those who look at many files of one directory: what was found about it
+ * says for most of them that they are protected as it is itself, no less and
+ * no more. For the others path_judge has to be asked.
+ */
+struct path_dir {
+	uint64_t mount;
+	bool	 inner;		/* something in it may be protected by name */
+};
+
+/* The directory was judged. 0, or -1 with errno. */
+int	path_dir_look(const struct path_protect *, const struct path_judged *,
+	    struct path_dir *);
+
+/*
+ * Is the object with this status and mount (mounts_stat), which lies directly
+ * in that directory under that name and is no directory, certainly protected
+ * as the directory is?
+ */
+bool	path_dir_vouches(const struct path_protect *, const struct path_dir *,
+	    const char *name, const struct stat *, uint64_t mount);
 
 /*
  * Open again, for I/O, the object behind an O_PATH descriptor, through

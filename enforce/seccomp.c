@@ -44,9 +44,11 @@ enum {
 	SKILL = 1 << SECCOMP_SKILL,
 	BROKER = 1 << SECCOMP_BROKER,
 	WORKER = 1 << SECCOMP_WORKER,
-	/* The worker is the broker's fork: what it may do, both filters let
+	WALKER = 1 << SECCOMP_WALKER,
+	/* Workers are the broker's forks: what they may do, both filters let
 	 * through. */
-	OURS = BROKER | WORKER,
+	OURS = BROKER | WORKER | WALKER,
+	WRITERS = SKILL | BROKER | WORKER,
 	ALL = SKILL | OURS
 };
 
@@ -79,7 +81,7 @@ static const struct group groups[] = {
 	{ SKILL, ALLOW, "look and go around",
 	    "getdents getcwd chdir fchdir umask" },
 	{ OURS, ALLOW, "open beneath a directory", "openat2" },
-	{ ALL, ALLOW, "change files by descriptor",
+	{ WRITERS, ALLOW, "change files by descriptor",
 	    "mkdirat unlinkat renameat renameat2 linkat fchown ftruncate "
 	    "fsync fdatasync getxattr fgetxattr listxattr flistxattr "
 	    "fsetxattr fremovexattr" },
@@ -201,6 +203,7 @@ struct test {
 /* The kinds of namespaces that fit into the flags of clone. */
 #define ISOLATE 0x7e020000U
 #define CREATES ((uint32_t)(O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
+#define WRITES (CREATES | (uint32_t)(O_ACCMODE | O_TRUNC))
 #define NODE ((uint32_t)S_IFMT | SET_ID)
 #define SOCK_KIND 0xfU /* the rest are flags */
 #define EXECUTABLE ((uint32_t)PROT_EXEC)
@@ -248,17 +251,19 @@ static const struct rule rules[] = {
 	{ SKILL, "socketpair", NOTIFY, OTHERS(0, WORD), NONE },
 
 	/* Kernels look at the mode only where something is made. */
-	{ ALL, "open", ALLOW, IS(1, CREATES, 0), NONE },
-	{ ALL, "open", ALLOW, OTHERS(1, CREATES), IS(2, SET_ID, 0) },
+	{ WRITERS, "open", ALLOW, IS(1, CREATES, 0), NONE },
+	{ WRITERS, "open", ALLOW, OTHERS(1, CREATES), IS(2, SET_ID, 0) },
+	{ WALKER, "open", ALLOW, IS(1, WRITES, 0), NONE },
 	{ SKILL, "open", NOTIFY, OTHERS(1, CREATES), OTHERS(2, SET_ID) },
-	{ ALL, "openat", ALLOW, IS(2, CREATES, 0), NONE },
-	{ ALL, "openat", ALLOW, OTHERS(2, CREATES), IS(3, SET_ID, 0) },
+	{ WRITERS, "openat", ALLOW, IS(2, CREATES, 0), NONE },
+	{ WRITERS, "openat", ALLOW, OTHERS(2, CREATES), IS(3, SET_ID, 0) },
+	{ WALKER, "openat", ALLOW, IS(2, WRITES, 0), NONE },
 	{ SKILL, "openat", NOTIFY, OTHERS(2, CREATES), OTHERS(3, SET_ID) },
 	{ SKILL, "creat", ALLOW, IS(1, SET_ID, 0), NONE },
 	{ SKILL, "creat", NOTIFY, OTHERS(1, SET_ID), NONE },
 	{ SKILL, "chmod", ALLOW, IS(1, SET_ID, 0), NONE },
 	{ SKILL, "chmod", NOTIFY, OTHERS(1, SET_ID), NONE },
-	{ ALL, "fchmod", ALLOW, IS(1, SET_ID, 0), NONE },
+	{ WRITERS, "fchmod", ALLOW, IS(1, SET_ID, 0), NONE },
 	{ SKILL, "fchmod", NOTIFY, OTHERS(1, SET_ID), NONE },
 	{ SKILL, "fchmodat", ALLOW, IS(2, SET_ID, 0), NONE },
 	{ SKILL, "fchmodat", NOTIFY, OTHERS(2, SET_ID), NONE },

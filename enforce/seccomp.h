@@ -14,7 +14,8 @@
 enum seccomp_role {
 	SECCOMP_SKILL,		/* an allowlist; the attack list is notified */
 	SECCOMP_BROKER,		/* the broker after start-up */
-	SECCOMP_WORKER		/* the file worker */
+	SECCOMP_WORKER,		/* the file worker */
+	SECCOMP_WALKER		/* the one that searches: it reads */
 };
 
 struct seccomp_program {

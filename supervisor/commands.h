@@ -8,6 +8,7 @@
 int	run_main(int argc, char **argv);
 int	inspect_status(int argc, char **argv);
 int	inspect_tools(int argc, char **argv);
+int	ledger_verify(int argc, char **argv);
 int	doctor_main(int argc, char **argv);
 int	client_call(int argc, char **argv);
 

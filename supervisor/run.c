@@ -389,7 +389,8 @@ count_in(struct run *r)
 
 	if (most == 0)
 		return 0;
-	if (flock(r->job.lock_fd, LOCK_EX | LOCK_NB) == -1 ||
+	/* Others hold it for an instant to see whether it is held. */
+	if (flock(r->job.lock_fd, LOCK_EX) == -1 ||
 	    (n = store_count_running(&r->store)) == -1)
 		return give_up(r, "store: run: %s", strerror(errno));
 	if ((unsigned)n > most)

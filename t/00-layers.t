@@ -90,7 +90,7 @@ look_for_headers() {
 			broker/channel.c) grep -q '"broker/broker.h"' "$file" ;;
 			supervisor/main.c | supervisor/run.c | \
 			    supervisor/inspect.c | supervisor/client.c | \
-			    supervisor/doctor.c)
+			    supervisor/doctor.c | supervisor/ledger.c)
 				grep -q '"supervisor/commands.h"' "$file"
 				;;
 			*) false ;;

@@ -96,6 +96,18 @@ same 'status: its options are in the manual' \
 same 'doctor: its options are in the manual' \
     "$(section "$RUN1" '.Ss doctor' '.Ss' | flags)" \
     "$(options supervisor/doctor.c 'struct option options[]')"
+same 'verify: its options are in the manual' \
+    "$(section "$RUN1" '.Ss verify' '.Ss' | flags)" \
+    "$(options supervisor/ledger.c 'struct option options[]' ledger_verify)"
+# Every check that it can name is in ledger(5).
+missing=
+# shellcheck disable=SC2013 # words
+for word in $(sed -n 's/.*"\([a-z_]*\)",$/\1/p; s/^.*\] = { "\([a-z]*\)", *"*.*/\1/p' \
+    audit/verify.c | sort -u); do
+	section "$LEDGER5" '.Ss Checks' '.S' | grep -qw "$word" ||
+	    missing="$missing $word"
+done
+is "$missing" '' 'verify: its checks are in ledger(5)'
 same 'tools: its options are in the manual' \
     "$(section "$RUN1" '.Ss tools' '.Sh' | flags)" \
     "$(options supervisor/inspect.c 'struct option options[]' tools_options)"
@@ -223,7 +235,7 @@ EOT
 ${CC:-cc} -std=c11 -O0 -w -D_GNU_SOURCE -I. -isystem /usr/include/bsd \
     -DLIBBSD_OVERLAY -DCYBEROS_VERSION='"0"' -DLIBEXECDIR='"/nowhere"' \
     -o "$T/tables" "$T/tables.c" audit/*.c enforce/*.c tools/*.c \
-    -lcjson -lyaml -lcrypto -lbsd -lseccomp -lm -lpthread >"$T/cc.out" 2>&1
+    -lpcre2-8 -lcjson -lyaml -lcrypto -lbsd -lseccomp -lm -lpthread >"$T/cc.out" 2>&1
 rc=$?
 ok "$rc" 'the tables can be linked and printed'
 [ "$rc" -eq 0 ] || note "$(cat "$T/cc.out")"

@@ -75,12 +75,12 @@ done
 is "$(cat "$STORE/memories/people/pay")" MARKER "acceptance 5: nothing was written"
 is "$(count skill.tool_call_started) $(count skill.tool_denied)" "1 6" \
     "case M22: one denied row each, and nothing started"
-# The third tool of case M22 is checked like its sisters when it is built; until
-# then it must not run either.
+# The third tool of case M22; more of it is in 48-find.t.
 calls 'MemorySearch {"query":"needle","path":"memories/ok/../people/pay"}
 MemorySearch {"query":"needle"}' "$GRANT" "$SCOPE"
-is "$(answer 1 .error.code) $(answer 2 .error.code)" "-32000 -32000" \
-    "case M24: a search finds nothing that it should not"
+is "$(said 1)" "-32603 $S $S" "case M22: nor for a search"
+is "$(answer 2 '[.result.matches[].path] | join(" ")') $(answer 2 .result.total)" \
+    "memories/ok/a 1" "case M24: a search finds nothing that it should not"
 unlike "$OUT" 'MARKER|hr|pay' "case M24: and its answer mentions nothing"
 
 # --- paths that are none ---

@@ -52,7 +52,7 @@ for my $file (sort glob("$store/audit/*-*-*/host.jsonl")) {
 		elsif ($k eq 'audit.segment_part') { bad "$file:$l: part" if $p->{seq} != $s->{rows} + 1 || $p->{head} ne $s->{head} || $p->{part} != ++$s->{parts}; part($s, "$store/audit/$p->{file}") }
 		elsif ($k eq 'audit.segment_closed') { $s->{closed} = 1; $s->{open_calls} = keys %{ $s->{open} // {} };
 			($p->{$_} // '') eq ($s->{$_} // '') or bad "$file:$l: $_ is $p->{$_} and not $s->{$_}" for qw(parts rows bytes calls denied errors timeouts open_calls head torn_bytes torn_sha256);
-			bad "$file:$l: $inv: no end" unless $s->{ended} } }
+			bad "$file:$l: $inv: no end, or damaged" if !$s->{ended} || $p->{reason} eq 'damaged' } }
 	bad "$file: torn" if length $gap; ($day) = $dir =~ m{([^/]+)$} }
 $_->{closed} or -e "$store/run/$_->{inv}.lock" or bad "$_->{inv}: never closed" for values %seg;
 $known{$_} or -z or bad "$_: no anchor" for glob("$store/audit/*/seg/*/*"); # empty: a start that failed

@@ -16,6 +16,7 @@
 
 #include "audit/json.h"
 #include "tools/file.h"
+#include "tools/find.h"
 #include "tools/memory.h"
 
 #define TEXT_MAX ((int64_t)1024 * 1024) /* no text exceeds its request */
@@ -80,16 +81,16 @@ static const struct tool tools[] = {
 	    "Find granted files whose paths match a pattern.",
 	    { { "pattern", ARG_TEXT, true, 1, 1024, NULL, CHECK_NONE,
 		  "glob, as in x-allowed-files" },
-		{ "root", ARG_TEXT, false, 1, TEXT_MAX, NULL, CHECK_NONE,
-		    "absolute directory to begin in" },
+		{ "root", ARG_TEXT, false, 1, TEXT_MAX, NULL,
+		    CHECK_FILE_BELOW, "absolute directory to begin in" },
 		LIMIT_ARG },
-	    NULL, NULL, NULL, NULL },
+	    find_shape, find_place, find_glob, NULL },
 	{ "Grep",
 	    "Find lines of granted files that match a regular expression.",
 	    { { "pattern", ARG_TEXT, true, 1, 4096, NULL, CHECK_NONE,
 		  "Perl-compatible regular expression" },
-		{ "path", ARG_TEXT, false, 1, TEXT_MAX, NULL, CHECK_NONE,
-		    "absolute file or directory" },
+		{ "path", ARG_TEXT, false, 1, TEXT_MAX, NULL,
+		    CHECK_FILE_BELOW, "absolute file or directory" },
 		{ "glob", ARG_TEXT, false, 1, 1024, NULL, CHECK_NONE,
 		    "only files that match" },
 		{ "ignore_case", ARG_BOOL, false, 0, 0, NULL, CHECK_NONE,
@@ -97,7 +98,7 @@ static const struct tool tools[] = {
 		{ "context", ARG_INT, false, 0, 100, NULL, CHECK_NONE,
 		    "lines before and after" },
 		LIMIT_ARG },
-	    NULL, NULL, NULL, NULL },
+	    find_shape, find_place, find_grep, NULL },
 	{ "MemoryRead",
 	    "Read a memory file.",
 	    { { "path", ARG_TEXT, true, 1, TEXT_MAX, NULL, CHECK_MEMORY_READ,
@@ -107,14 +108,14 @@ static const struct tool tools[] = {
 	    "Find lines of memory files within the granted scopes.",
 	    { { "query", ARG_TEXT, true, 1, 4096, NULL, CHECK_NONE,
 		  "text to find" },
-		{ "path", ARG_TEXT, false, 1, TEXT_MAX, NULL, CHECK_NONE,
-		    "memory path or glob to search in" },
+		{ "path", ARG_TEXT, false, 1, TEXT_MAX, NULL,
+		    CHECK_MEMORY_BELOW, "memory path or glob to search in" },
 		{ "regex", ARG_BOOL, false, 0, 0, NULL, CHECK_NONE,
 		    "query is a regular expression" },
 		{ "ignore_case", ARG_BOOL, false, 0, 0, NULL, CHECK_NONE,
 		    "upper and lower case alike" },
 		LIMIT_ARG },
-	    NULL, NULL, NULL, NULL },
+	    find_shape, find_place, find_memory, NULL },
 	{ "MemoryEmit",
 	    "Record an event in the ledger and, with body, put a memory file.",
 	    { { "kind", ARG_TEXT, true, 3, 128, NULL, CHECK_NONE,
@@ -204,7 +205,11 @@ arg_trouble(const struct tool_arg *a)
 		return "an argument has an empty range";
 	if ((a->type == ARG_TEXT || a->type == ARG_INT) && a->max == 0)
 		return "an argument has no bound";
-	if (a->check != CHECK_NONE && (a->type != ARG_TEXT || !a->required))
+	/* What is left out means all that is granted, in searches only. */
+	if (a->check != CHECK_NONE &&
+	    (a->type != ARG_TEXT ||
+		a->required == (a->check == CHECK_FILE_BELOW ||
+				   a->check == CHECK_MEMORY_BELOW)))
 		return "a resource is not a required text";
 	return NULL;
 }
@@ -416,8 +421,9 @@ check_shape(struct call *c)
 			return bad(c, a->name, "is missing");
 		v = cJSON_GetObjectItemCaseSensitive(c->rpc.args, a->name);
 		if ((a->check == CHECK_FILE_READ ||
-			a->check == CHECK_FILE_WRITE) &&
-		    v->valuestring[0] != '/')
+			a->check == CHECK_FILE_WRITE ||
+			a->check == CHECK_FILE_BELOW) &&
+		    v != NULL && v->valuestring[0] != '/')
 			return bad(c, a->name, "must be an absolute path");
 	}
 	return t->shape == NULL || t->shape(c);
@@ -594,6 +600,93 @@ check_memory(
 	return on->fd != -1 ? CHECK_MAY : memory_trouble(c, errno);
 }
 
+/* The root is worth a look if it, or anything below it, may be granted. */
+static enum reason
+file_root_reason(const struct invocation *inv, const char *root)
+{
+	if (grant_file(inv->grant, root) == REASON_NONE)
+		return REASON_NONE;
+	return grant_file_below(
+	    inv->grant, strcmp(root, "/") == 0 ? "" : root);
+}
+
+/*
+ * Where a search begins. Only for what Read would speak of is it told that it
+ * is not there; elsewhere there is just nothing to be found.
+ */
+static enum check_result
+check_file_root(struct call *c, const struct invocation *inv, const char *path)
+{
+	struct path_judged j;
+	struct resource *on = &c->check.on;
+	enum check_result result = CHECK_MAY;
+	enum reason reason;
+
+	if (path_judge(path, strlen(path), inv->protect, &j) == -1) {
+		result = fails(c, FAIL_IO_ERROR);
+		goto out;
+	}
+	on->name = j.canonical == NULL ? strdup(path) : j.canonical;
+	reason = j.canonical == NULL || on->name == NULL
+	    ? REASON_FILE
+	    : file_root_reason(inv, on->name);
+	j.canonical = NULL;
+	if (reason == REASON_NONE && j.protection == PATH_CLOSED)
+		reason = REASON_PROTECTED;
+	if (reason != REASON_NONE)
+		result = refuse(c, reason);
+	else if (grant_file(inv->grant, on->name) != REASON_NONE)
+		result = CHECK_MAY;
+	else if (j.absent != 0)
+		result = check_absent(c, &j, false);
+	else if (!S_ISDIR(j.st.st_mode) && !S_ISREG(j.st.st_mode))
+		result = refuse(c, REASON_FILE);
+out:
+	path_judged_clear(&j);
+	return result;
+}
+
+static enum check_result
+check_file_below(struct call *c, const struct invocation *inv, const char *path)
+{
+	char root[PATH_MAX] = "";
+	enum reason reason;
+
+	if (path != NULL)
+		return check_file_root(c, inv, path);
+	if (find_pattern_root(c, root) == 0) {
+		c->check.on.name = strdup(root[0] == '\0' ? "/" : root);
+		if (c->check.on.name == NULL)
+			return fails(c, FAIL_IO_ERROR);
+	}
+	reason = file_root_reason(inv, root);
+	return reason == REASON_NONE ? CHECK_MAY : refuse(c, reason);
+}
+
+static enum check_result
+check_memory_below(
+    struct call *c, const struct invocation *inv, const char *path)
+{
+	struct resource *on = &c->check.on;
+	char root[PATH_MAX] = "";
+	enum reason reason;
+	bool valid = path == NULL || find_memory_root(path, root) == 0;
+
+	if (path != NULL) {
+		/* A glob stays as it is; a path is told of by its right name. */
+		on->name = strdup(
+		    strpbrk(path, "*?[{\\") == NULL ? root : path);
+		if (on->name == NULL)
+			return fails(c, FAIL_IO_ERROR);
+	}
+	if (!valid)
+		return refuse(c, REASON_SCOPE);
+	reason = grant_memory(inv->grant, root);
+	if (reason != REASON_NONE)
+		reason = grant_memory_below(inv->grant, root);
+	return reason == REASON_NONE ? CHECK_MAY : refuse(c, reason);
+}
+
 static enum check_result
 check_resource(struct call *c, const struct invocation *inv)
 {
@@ -613,6 +706,10 @@ check_resource(struct call *c, const struct invocation *inv)
 			return check_memory(c, inv, value, false);
 		case CHECK_MEMORY_WRITE:
 			return check_memory(c, inv, value, true);
+		case CHECK_FILE_BELOW:
+			return check_file_below(c, inv, value);
+		case CHECK_MEMORY_BELOW:
+			return check_memory_below(c, inv, value);
 		}
 	}
 	return CHECK_MAY;

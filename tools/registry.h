@@ -29,13 +29,16 @@ enum arg_check {
 	CHECK_NONE,
 	CHECK_FILE_READ,
 	CHECK_FILE_WRITE,
+	CHECK_FILE_BELOW,	/* where a search of files begins; may be left out */
 	CHECK_MEMORY_READ,
-	CHECK_MEMORY_WRITE
+	CHECK_MEMORY_WRITE,
+	CHECK_MEMORY_BELOW	/* the same for memory, a path or glob */
 };
 
 enum place {
 	PLACE_LOOP,		/* short and never blocking: in the broker */
-	PLACE_FILE_WORKER	/* writes, syncs, reads more than 64 KiB */
+	PLACE_FILE_WORKER,	/* writes, syncs, reads more than 64 KiB */
+	PLACE_WALK_WORKER	/* searches */
 };
 
 struct tool_arg {

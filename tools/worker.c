@@ -69,6 +69,7 @@ struct dying {
 };
 
 struct worker {
+	enum worker_kind kind;
 	struct invocation *inv;
 	pid_t pid;
 	int fd;
@@ -90,12 +91,13 @@ enum progress {
 };
 
 struct worker *
-worker_new(struct invocation *inv)
+worker_new(struct invocation *inv, enum worker_kind kind)
 {
 	struct worker *w = calloc(1, sizeof(*w));
 
 	if (w == NULL)
 		return NULL;
+	w->kind = kind;
 	w->inv = inv;
 	w->pid = -1;
 	w->fd = -1;
@@ -112,6 +114,8 @@ temporary_place(const struct worker *w, const struct call *c)
 	const struct resource *on = &c->check.on;
 	char leaf[NAME_MAX + 1];
 
+	if (w->kind == WORKER_WALK)
+		return -1;
 	if (on->parent_fd != -1)
 		return fcntl(on->parent_fd, F_DUPFD_CLOEXEC, 3);
 	if (on->fd != -1 || on->name == NULL) /* it reads */
@@ -357,21 +361,24 @@ keep_descriptors(struct invocation *inv, int fd)
 }
 
 static void
-child(struct invocation *inv, int fd, pid_t parent)
+child(const struct worker *w, int fd, pid_t parent)
 {
+	bool walks = w->kind == WORKER_WALK;
+	struct invocation *inv = w->inv;
 	struct call *c;
 	int result;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	prctl(PR_SET_NAME, "cyberos-file");
+	prctl(PR_SET_NAME, walks ? "cyberos-walk" : "cyberos-file");
 	signal(SIGXFSZ, SIG_IGN); /* a limit is an error, not our end */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
 	    keep_descriptors(inv, fd) == -1)
 		_exit(1);
 	forget(inv);
-	if (narrow_worker(inv->narrow) == -1)
+	if ((walks ? narrow_walker(inv->narrow, inv->memory_fd)
+		   : narrow_worker(inv->narrow)) == -1)
 		_exit(1);
 	while ((c = receive_call(WORKER_SOCKET_FD)) != NULL) {
 		inv->written = c->run.written;
@@ -402,7 +409,7 @@ start_child(struct worker *w)
 		return -1;
 	w->pid = fork();
 	if (w->pid == 0)
-		child(w->inv, fds[1], parent);
+		child(w, fds[1], parent);
 	close(fds[1]);
 	if (w->pid == -1 || fcntl(fds[0], F_SETFL, O_NONBLOCK) == -1) {
 		close(fds[0]);
@@ -503,13 +510,14 @@ take_reply(struct worker *w, struct call *c)
 	c->run.failure = (enum failure)r.failure;
 	c->run.error = r.error;
 	c->run.cut = r.cut != 0;
-	c->run.written = r.written;
+	/* One that only reads has no say in what was written. */
+	c->run.written = w->kind == WORKER_WALK ? 0 : r.written;
 	memcpy(c->run.content_hash, r.content_hash, sizeof(r.content_hash));
 	buf_reset(&c->run.result);
 	if (buf_put(&c->run.result, w->in.data + sizeof(r), r.result_len) == -1)
 		return PROGRESS_BROKEN;
 	buf_clear(&w->in);
-	w->inv->written += r.written;
+	w->inv->written += c->run.written;
 	return r.error == ESTALE && ++c->run.again <= AGAIN_MAX ? PROGRESS_AGAIN
 								: PROGRESS_DONE;
 }

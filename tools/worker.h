@@ -10,8 +10,13 @@
  */
 struct worker;
 
+enum worker_kind {
+	WORKER_FILE,	/* writes, syncs, large reads */
+	WORKER_WALK	/* searches: it can only read, and what is granted */
+};
+
 /* The invocation is borrowed; it must be final. NULL with ENOMEM. */
-struct worker	*worker_new(struct invocation *);
+struct worker	*worker_new(struct invocation *, enum worker_kind);
 
 /* Ends the child; the calls it still had are freed. */
 void		 worker_free(struct worker *);

@@ -1147,6 +1147,63 @@ test_random(void)
 	is_int(t.wrong, 0, "both matchers agree on every random pair");
 }
 
+/* Which directories are worth a look. */
+static void
+test_reaches(void)
+{
+	static const struct {
+		enum glob_kind kind;
+		const char *pattern, *dir;
+		bool want;
+	} rows[] = {
+	    {GLOB_FILE, "/a/b/*.txt", "", true},
+	    {GLOB_FILE, "/a/b/*.txt", "/a", true},
+	    {GLOB_FILE, "/a/b/*.txt", "/a/b", true},
+	    {GLOB_FILE, "/a/b/*.txt", "/a/b/c", false},
+	    {GLOB_FILE, "/a/b/*.txt", "/a/bc", false},
+	    {GLOB_FILE, "/a/b/*.txt", "/b", false},
+	    {GLOB_FILE, "/a/b", "/a", true},
+	    {GLOB_FILE, "/a/b", "/a/b", false},
+	    {GLOB_FILE, "/a/**", "/a", true},
+	    {GLOB_FILE, "/a/**", "/a/x/y", true},
+	    {GLOB_FILE, "/a/**", "/b", false},
+	    {GLOB_FILE, "/**/x", "/q/r", true},
+	    {GLOB_FILE, "/**/x", "/q/.git", false},
+	    {GLOB_FILE, "/**/.git/x", "/q/.git", true},
+	    {GLOB_FILE, "/a/?/c", "/a/b", true},
+	    {GLOB_FILE, "/a/?/c", "/a/bb", false},
+	    {GLOB_FILE, "/a/{b,c/d}/e", "/a/c", true},
+	    {GLOB_FILE, "/a/{b,c/d}/e", "/a/c/d", true},
+	    {GLOB_FILE, "/a/{b,c/d}/e", "/a/d", false},
+	    {GLOB_FILE, "/a/[bc]/x*", "/a/c", true},
+	    {GLOB_FILE, "/a/[bc]/x*", "/a/c/x", false},
+	    {GLOB_FILE, "/a/**", "/a/\xff", false},
+	    {GLOB_MEMORY, "memories/ok/**", "", true},
+	    {GLOB_MEMORY, "memories/ok/**", "memories", true},
+	    {GLOB_MEMORY, "memories/ok/**", "memories/ok", true},
+	    {GLOB_MEMORY, "memories/ok/**", "memories/hr", false},
+	    {GLOB_MEMORY, "**", "a/b/c", true},
+	    {GLOB_DOMAIN, "*.example.com", "", false},
+	};
+	const char *why;
+	unsigned wrong = 0;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct glob_set *set = glob_set_new(rows[i].kind);
+
+		if (glob_set_add(set, rows[i].pattern, strlen(rows[i].pattern),
+			&why) == -1 ||
+		    glob_set_reaches(set, rows[i].dir, strlen(rows[i].dir)) !=
+			rows[i].want) {
+			printf("# %s, %s\n", rows[i].pattern, rows[i].dir);
+			wrong++;
+		}
+		glob_set_free(set);
+	}
+	is_int(wrong, 0, "what a directory can hold is told by its path");
+}
+
 int
 main(void)
 {
@@ -1159,5 +1216,6 @@ main(void)
 	test_hostile();
 	test_many();
 	test_random();
+	test_reaches();
 	return done();
 }

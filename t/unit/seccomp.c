@@ -438,9 +438,9 @@ some_argument(uint64_t *state)
 static void
 test_properties(const struct machine *m)
 {
-	struct seccomp_program skill, silent, broker, worker;
+	struct seccomp_program skill, silent, broker, worker, walker;
 	uint64_t state = 88172645463325252ULL, args[6];
-	unsigned halves = 0, subset = 0, told = 0, strange = 0, tries;
+	unsigned halves = 0, subset = 0, less = 0, told = 0, strange = 0, tries;
 	uint32_t nr;
 	size_t i;
 	int a, b;
@@ -448,7 +448,8 @@ test_properties(const struct machine *m)
 	if (!ok(compile(m->arch, SECCOMP_SKILL, true, false, &skill) &&
 		    compile(m->arch, SECCOMP_SKILL, false, false, &silent) &&
 		    compile(m->arch, SECCOMP_BROKER, false, false, &broker) &&
-		    compile(m->arch, SECCOMP_WORKER, false, false, &worker),
+		    compile(m->arch, SECCOMP_WORKER, false, false, &worker) &&
+		    compile(m->arch, SECCOMP_WALKER, false, false, &walker),
 		"%s: all compile", m->name))
 		return;
 	for (tries = 0; tries < 512 * 600; tries++) {
@@ -464,6 +465,9 @@ test_properties(const struct machine *m)
 		if (answer(&worker, m->arch, nr, args, 6) == ALLOW &&
 		    answer(&broker, m->arch, nr, args, 6) != ALLOW)
 			subset++;
+		if (answer(&walker, m->arch, nr, args, 6) == ALLOW &&
+		    answer(&worker, m->arch, nr, args, 6) != ALLOW)
+			less++;
 		for (i = 0; i < 6; i++)
 			args[i] ^= next_random(&state) << 32;
 		if (answer(&skill, m->arch, nr, args, 6) != a)
@@ -476,7 +480,9 @@ test_properties(const struct machine *m)
 	seccomp_program_clear(&skill);
 	seccomp_program_clear(&silent);
 	seccomp_program_clear(&broker);
+	is_int(less, 0, "what a searching one may, a worker may");
 	seccomp_program_clear(&worker);
+	seccomp_program_clear(&walker);
 }
 
 /* Foreign architectures, x32 numbers, numbers of the future. */
@@ -855,11 +861,11 @@ worker_works(void)
 	NEED(unlinkat(dir, "b", 0) == 0);
 }
 
+/* Whatever kind of worker it is. */
 static void
-worker_refuses(void)
+worker_refuses_more(void)
 {
-	char path[128];
-	int fds[2], fd;
+	int fds[2];
 
 	REFUSED(EPERM, fork());
 	REFUSED(EPERM, execl("/bin/true", "true", NULL));
@@ -870,11 +876,60 @@ worker_refuses(void)
 	REFUSED(EPERM, connect(0, NULL, 0));
 	REFUSED(EPERM, (int)syscall(SYS_memfd_create, "x", 0));
 	REFUSED(EPERM, prctl(PR_SET_DUMPABLE, 0));
+	REFUSED(EPERM, (int)(intptr_t)mmap(NULL, 4096,
+			   PROT_READ | PROT_WRITE | PROT_EXEC,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
+
+static void
+worker_refuses(void)
+{
+	char path[128];
+	int fd;
+
+	worker_refuses_more();
 	snprintf(path, sizeof(path), "%s/mode", directory);
 	NEED((fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0600)) != -1);
 	REFUSED(EPERM, fchmod(fd, 04755));
 	NEED(unlinkat(AT_FDCWD, path, 0) == 0);
 	REFUSED(EPERM, open(path, O_CREAT | O_RDWR, 04755));
+}
+
+static void
+walker_works(void)
+{
+	struct stat st;
+	char name[8];
+	int dir, fd;
+
+	NEED((dir = open(directory, O_RDONLY | O_DIRECTORY)) != -1);
+	NEED((fd = openat(dir, ".", O_RDONLY | O_NONBLOCK)) != -1);
+	NEED(fstat(fd, &st) == 0);
+	NEED(read(fd, name, 1) == -1 && errno == EISDIR);
+}
+
+static void
+walker_refuses(void)
+{
+	char path[128];
+	int dir;
+
+	worker_refuses_more();
+	NEED((dir = open(directory, O_RDONLY | O_DIRECTORY)) != -1);
+	snprintf(path, sizeof(path), "%s/mode", directory);
+	REFUSED(EPERM, open(path, O_WRONLY));
+	REFUSED(EPERM, open(path, O_RDWR));
+	REFUSED(EPERM, open(path, O_RDONLY | O_CREAT, 0600));
+	REFUSED(EPERM, open(path, O_RDONLY | O_TRUNC));
+	REFUSED(EPERM, openat(dir, ".", O_TMPFILE | O_WRONLY, 0600));
+	REFUSED(EPERM, mkdirat(dir, "m", 0700));
+	REFUSED(EPERM, unlinkat(dir, "a", 0));
+	REFUSED(EPERM, renameat(dir, "a", dir, "b"));
+	REFUSED(EPERM, linkat(dir, "a", dir, "b", 0));
+	REFUSED(EPERM, ftruncate(dir, 0));
+	REFUSED(EPERM, fsync(dir));
+	REFUSED(EPERM, fchmod(dir, 0700));
+	REFUSED(EPERM, fchown(dir, (uid_t)-1, (gid_t)-1));
 }
 
 /* --- with a listener --- */
@@ -1143,6 +1198,9 @@ main(void)
 	dies_not(SECCOMP_BROKER, broker_refuses, "the broker's refusals");
 	dies_not(SECCOMP_WORKER, worker_works, "the worker's work works");
 	dies_not(SECCOMP_WORKER, worker_refuses, "the worker's refusals");
+	dies_not(SECCOMP_WALKER, walker_works, "searching works");
+	dies_not(SECCOMP_WALKER, walker_refuses,
+	    "one that searches changes no file");
 	test_listener();
 	test_honest();
 out:

@@ -103,6 +103,7 @@ add_skill(struct segment *s, const char *kind, const char *payload)
 	int result;
 
 	row_begin_skill(&r, kind, digest);
+	row_word(&r, "invocation_id", INV);
 	row_json(&r, "data", payload, strlen(payload));
 	result =
 	    row_end(&r) == 0 ? segment_append(s, ROW_BY_SKILL, &r, NULL) : -2;
@@ -134,7 +135,7 @@ test_counts(void)
 	bad += add_started(s, 3) + add_completed(s, 3, "timeout");
 	bad += add_denied(s, 0, 0) + add_denied(s, 0, 5);
 	bad += add_started(s, 4) + add_denied(s, 4, 0);
-	bad += add_skill(s, "skill.tool_denied", "{\"call\":1}");
+	bad += add_skill(s, "note.tool_denied", "{\"call\":1}");
 	bad += add_started(s, 5);
 	is_int(bad, 0, "rows go into the file");
 	strlcpy(head, segment_head(s), sizeof(head));

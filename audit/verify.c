@@ -1,0 +1,1543 @@
+/*
+ * Proves the ledger or names what does not hold. Nothing that lies in the
+ * store is believed but the bytes themselves: a file is opened by the name
+ * that its anchor and its id give it and by no other, every count is made
+ * anew, and a fragment is accepted only where an anchor names it. It reads
+ * while others write; a thing that may be on its way is looked at again, and
+ * what was found wrong stays found.
+ */
+
+#include "audit/verify.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/buf.h"
+#include "audit/json.h"
+#include "audit/lines.h"
+#include "audit/roll.h"
+#include "audit/row.h"
+#include "audit/segment.h"
+
+#define ZERO_HASH                                                              \
+	"0000000000000000000000000000000000000000000000000000000000000000"
+#define GAP_MAX ((size_t)1024 * 1024) /* no crash leaves more */
+#define PATH_SIZE 320
+
+/* The kept sum of a day, to be found true at its anchor. */
+struct kept {
+	bool given;
+	uint64_t hseq, offset, calls, denied, errors, timeouts;
+};
+
+struct verify {
+	const struct store *store;
+	const struct verify_wish *wish;
+	struct verify_report *report;
+	struct digest *digest;
+	/* days that have a directory, in order; their rolls while needed */
+	struct roll *days;
+	size_t days_n;
+	size_t at;  /* the day whose anchors are being read */
+	bool known; /* the invocation that was asked for */
+	bool expected;
+	bool failed; /* no memory */
+	bool newest; /* all anchors were read: what comes now is new */
+	/* the chain of anchors */
+	uint64_t hseq;
+	char head[DIGEST_HEX];
+	char before[CLOCK_DAY_SIZE]; /* the last day with anchors */
+	bool resync; /* after a finding: take the next row's word */
+	/* the day's file */
+	int fd;
+	struct lines lines;
+	char file[PATH_SIZE];
+	uint64_t line;
+	bool first;
+	struct buf gap; /* lines that are no rows, not explained yet */
+	uint64_t gap_line;
+	enum row_fault gap_fault;
+	struct kept kept, sum;
+	uint64_t done; /* segments of this day, for the progress */
+};
+
+static void __attribute__((format(printf, 6, 7)))
+find(struct verify *v, enum verify_level level, const char *file, uint64_t line,
+    const char *check, const char *fmt, ...)
+{
+	struct verify_report *r = v->report;
+	struct verify_finding *f;
+	va_list ap;
+
+	r->level[level]++;
+	if (r->n == VERIFY_FINDINGS_MAX)
+		return;
+	f = &r->finding[r->n++];
+	f->level = level;
+	f->line = line;
+	f->check = check;
+	strlcpy(f->file, file, sizeof(f->file));
+	va_start(ap, fmt);
+	vsnprintf(f->message, sizeof(f->message), fmt, ap);
+	va_end(ap);
+}
+
+static void
+unreadable(struct verify *v, const char *file)
+{
+	find(v, VERIFY_UNREADABLE, file, 0, "read", "cannot be read: %s",
+	    strerror(errno));
+}
+
+/* --- members of payloads that were scanned --- */
+
+static bool
+text_of(const struct row_read *r, const char *name, char *out, size_t size)
+{
+	struct json_span v;
+
+	out[0] = '\0';
+	if (!json_member(r->payload, r->payload_len, name, &v) || v.len < 2 ||
+	    v.p[0] != '"' || v.len - 2 >= size ||
+	    memchr(v.p, '\\', v.len) != NULL)
+		return false;
+	memcpy(out, v.p + 1, v.len - 2);
+	out[v.len - 2] = '\0';
+	return true;
+}
+
+static bool
+span_number(const struct json_span *v, uint64_t *out)
+{
+	size_t i;
+
+	*out = 0;
+	if (v->len == 0 || v->len > 18)
+		return false;
+	for (i = 0; i < v->len; i++) {
+		if (v->p[i] < '0' || v->p[i] > '9')
+			return false;
+		*out = *out * 10 + (uint64_t)(v->p[i] - '0');
+	}
+	return true;
+}
+
+static bool
+number_of(const struct row_read *r, const char *name, uint64_t *out)
+{
+	struct json_span v;
+
+	*out = 0;
+	return json_member(r->payload, r->payload_len, name, &v) &&
+	       span_number(&v, out);
+}
+
+static bool
+is_null(const struct row_read *r, const char *name)
+{
+	struct json_span v;
+
+	return json_member(r->payload, r->payload_len, name, &v) &&
+	       v.len == 4 && memcmp(v.p, "null", 4) == 0;
+}
+
+/* --- days --- */
+
+static bool
+is_day(const char *s)
+{
+	size_t i;
+
+	for (i = 0; i < CLOCK_DAY_SIZE - 1; i++) {
+		if (i == 4 || i == 7 ? s[i] != '-' : s[i] < '0' || s[i] > '9')
+			return false;
+	}
+	return s[i] == '\0';
+}
+
+static struct roll *
+day_of(const struct verify *v, const char *day)
+{
+	size_t i;
+
+	for (i = v->days_n; i > 0; i--) {
+		if (strcmp(v->days[i - 1].day, day) == 0)
+			return &v->days[i - 1];
+	}
+	return NULL;
+}
+
+static int
+by_day(const void *a, const void *b)
+{
+	const struct roll *x = a, *y = b;
+
+	return strcmp(x->day, y->day);
+}
+
+static int
+add_day(struct verify *v, const char *day)
+{
+	struct roll *days;
+
+	if (day_of(v, day) != NULL)
+		return 0;
+	days = recallocarray(v->days, v->days_n, v->days_n + 1, sizeof(*days));
+	if (days == NULL)
+		return -1;
+	v->days = days;
+	roll_init(&v->days[v->days_n++], day);
+	return 0;
+}
+
+/* The days that have a directory; called again, those that are new. */
+static int
+list_days(struct verify *v)
+{
+	struct dirent *e;
+	int fd, result = 0;
+	size_t had = v->days_n;
+	DIR *d;
+
+	fd =
+	    openat(v->store->audit_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd == -1 ? NULL : fdopendir(fd);
+	if (d == NULL) {
+		if (fd != -1)
+			close(fd);
+		return -1;
+	}
+	while (result == 0 && (e = readdir(d)) != NULL) {
+		if (is_day(e->d_name))
+			result = add_day(v, e->d_name);
+	}
+	closedir(d);
+	/* New ones come later than all others, whatever the clock says. */
+	if (v->days_n > had + 1)
+		qsort(v->days + had, v->days_n - had, sizeof(*v->days), by_day);
+	return result;
+}
+
+static bool
+is_wanted(const struct verify *v, const char *inv, const char *day)
+{
+	return (v->wish->invocation == NULL ||
+		   strcmp(v->wish->invocation, inv) == 0) &&
+	       (v->wish->day == NULL || strcmp(v->wish->day, day) == 0);
+}
+
+struct stray {
+	struct verify *v;
+	const char *day;
+};
+
+static void
+on_stray(void *arg, const char *name)
+{
+	const struct stray *s = arg;
+	char file[PATH_SIZE];
+
+	snprintf(file, sizeof(file), "audit/%s/%.280s", s->day, name);
+	find(s->v, VERIFY_DAMAGED, file, 0, "anchor",
+	    "is no segment's name, and no anchor names it");
+}
+
+/* Files that recovery could not place stay an error until somebody looks. */
+static void
+check_quarantine(struct verify *v, const char *day)
+{
+	char file[PATH_SIZE];
+	struct dirent *e;
+	uint64_t n = 0;
+	int fd, day_fd = store_day(v->store, day, 0);
+	DIR *d;
+
+	if (day_fd == -1)
+		return;
+	fd = openat(day_fd, "quarantine",
+	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	close(day_fd);
+	if (fd == -1 && errno == ENOENT)
+		return;
+	snprintf(file, sizeof(file), "audit/%s/quarantine", day);
+	d = fd == -1 ? NULL : fdopendir(fd);
+	if (d == NULL) {
+		unreadable(v, file);
+		if (fd != -1)
+			close(fd);
+		return;
+	}
+	while ((e = readdir(d)) != NULL)
+		n +=
+		    strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+	closedir(d);
+	if (n > 0)
+		find(v, VERIFY_DAMAGED, file, 0, "quarantine",
+		    "%" PRIu64 " files that no anchor explains", n);
+}
+
+static void
+list_segments(struct verify *v, struct roll *roll)
+{
+	struct stray stray = { v, roll->day };
+	char file[PATH_SIZE];
+
+	if (v->wish->day != NULL && strcmp(v->wish->day, roll->day) != 0)
+		return;
+	if (roll_list(roll, v->store, v->wish->invocation, on_stray, &stray) ==
+	    -1) {
+		snprintf(file, sizeof(file), "audit/%s/seg", roll->day);
+		unreadable(v, file);
+	}
+	if (v->wish->invocation == NULL)
+		check_quarantine(v, roll->day);
+}
+
+/* --- one segment --- */
+
+static const struct {
+	const char *check;
+	const char *message;
+} faults[] = {
+	[SEGMENT_HOLDS] = { "", "" },
+	[SEGMENT_FORM] = { "form", "is not a row" },
+	[SEGMENT_HASH] = { "hash", "was changed: its bytes have another hash" },
+	[SEGMENT_INVOCATION] = { "invocation", "is of another invocation" },
+	[SEGMENT_SEQ] = { "seq", "is not the next row" },
+	[SEGMENT_PREV] = { "prev", "does not follow what stands before it" },
+	[SEGMENT_PAYLOAD] = { "payload",
+	    "its payload is no JSON, or about another invocation" },
+	[SEGMENT_KIND] = { "kind", "its writer cannot have written this kind" },
+	[SEGMENT_PAIR] = { "pair",
+	    "started twice, or completed without started" },
+};
+
+_Static_assert(sizeof(faults) / sizeof(faults[0]) == SEGMENT_PAIR + 1,
+    "a sentence for each fault");
+
+struct segment_check {
+	struct segment_walk walk;
+	bool began, ended;
+	char file[PATH_SIZE]; /* of the part */
+	uint64_t line;
+	size_t mark; /* the next one that is due */
+};
+
+/* What begins comes first, what ends last, and its counts are true. */
+static bool
+in_order(struct verify *v, struct segment_check *c, const struct row_read *r,
+    const struct segment_walk *before)
+{
+	enum row_kind kind = row_kind_of(r->kind);
+	uint64_t calls = 0, denied = 0;
+	char outcome[16];
+
+	if (c->ended) {
+		find(v, VERIFY_DAMAGED, c->file, c->line, "order",
+		    "stands behind the last row");
+		return false;
+	}
+	if (strcmp(r->by, "skill") == 0)
+		return true;
+	if (kind == ROW_INVOKED_STARTED || kind == ROW_SANDBOX_ATTESTED) {
+		if (c->began)
+			find(v, VERIFY_DAMAGED, c->file, c->line, "order",
+			    "begins a second time");
+		if (c->began)
+			return false;
+		c->began = kind == ROW_INVOKED_STARTED;
+	} else if (!c->began && strcmp(r->by, "supervisor") != 0 &&
+		   strcmp(r->by, "recovery") != 0 &&
+		   !(kind == ROW_INVOKED_COMPLETED &&
+		       text_of(r, "outcome", outcome, sizeof(outcome)) &&
+		       strcmp(outcome, "refused") == 0)) {
+		find(v, VERIFY_DAMAGED, c->file, c->line, "order",
+		    "stands before skill.invoked_started");
+		return false;
+	}
+	if (kind != ROW_INVOKED_COMPLETED)
+		return true;
+	c->ended = true;
+	if (!number_of(r, "calls", &calls) ||
+	    !number_of(r, "denied", &denied) || calls != before->calls ||
+	    denied != before->denied) {
+		find(v, VERIFY_DAMAGED, c->file, c->line, "counts",
+		    "says %" PRIu64 " calls, %" PRIu64 " denied; the rows say "
+		    "%" PRIu64 " and %" PRIu64,
+		    calls, denied, before->calls, before->denied);
+		return false;
+	}
+	return true;
+}
+
+/* Do the marks of rows up to here agree? */
+static bool
+marks_hold(
+    struct verify *v, struct segment_check *c, const struct roll_entry *e)
+{
+	const struct roll_mark *m;
+
+	for (; c->mark < e->marks_n; c->mark++) {
+		m = &e->marks[c->mark];
+		if (m->part != 0 || m->seq > c->walk.seq)
+			return true;
+		if (m->seq == c->walk.seq && strcmp(m->head, c->walk.head) == 0)
+			continue;
+		find(v, VERIFY_DAMAGED, c->file, c->line, "mark",
+		    "another row %" PRIu64 " was marked: audit/%s/host.jsonl:"
+		    "%" PRIu64,
+		    m->seq, m->day, m->line);
+		return false;
+	}
+	return true;
+}
+
+static bool
+row_holds(struct verify *v, struct segment_check *c, const struct roll_entry *e,
+    const char *line, size_t len)
+{
+	enum segment_fault fault;
+	struct row_read r;
+
+	c->line++;
+	fault = segment_walk_row(&c->walk, line, len, v->digest, &r);
+	if (fault != SEGMENT_HOLDS) {
+		if (fault == SEGMENT_SEQ && r.seq > c->walk.seq + 1)
+			find(v, VERIFY_DAMAGED, c->file, c->line,
+			    faults[fault].check,
+			    "rows %" PRIu64 " to %" PRIu64 " are missing",
+			    c->walk.seq + 1, r.seq - 1);
+		else
+			find(v, VERIFY_DAMAGED, c->file, c->line,
+			    faults[fault].check, "%s", faults[fault].message);
+		return false;
+	}
+	v->report->rows++;
+	return in_order(v, c, &r, &c->walk) && marks_hold(v, c, e);
+}
+
+static bool
+rows_hold(struct verify *v, struct segment_check *c, const struct roll_entry *e,
+    int fd)
+{
+	enum lines_event event;
+	struct lines lines;
+	const char *line;
+	bool holds = true;
+	size_t len;
+
+	if (lines_init(&lines, fd, 0) == -1) {
+		v->failed = true;
+		return false;
+	}
+	while (
+	    holds && (event = lines_next(&lines, &line, &len)) != LINES_END) {
+		switch (event) {
+		case LINES_ROW:
+			holds = row_holds(v, c, e, line, len);
+			continue;
+		case LINES_TORN:
+			segment_walk_torn(&c->walk, line, len, v->digest);
+			break;
+		case LINES_TOO_LONG:
+			find(v, VERIFY_DAMAGED, c->file, c->line + 1, "form",
+			    "is longer than any row");
+			holds = false;
+			break;
+		case LINES_FAILED:
+			unreadable(v, c->file);
+			holds = false;
+			break;
+		case LINES_END:
+			break;
+		}
+		break;
+	}
+	lines_clear(&lines);
+	return holds;
+}
+
+static bool
+part_holds(struct verify *v, struct segment_check *c,
+    const struct roll_entry *e, const char *day, unsigned part)
+{
+	char name[STORE_SEGMENT_NAME];
+	bool holds;
+	int fd;
+
+	store_segment_path(day, e->inv, part, name);
+	snprintf(c->file, sizeof(c->file), "audit/%s", name);
+	c->line = 0;
+	fd = store_ledger_file(v->store, name);
+	if (fd == -1) {
+		if (errno == EACCES || errno == EMFILE || errno == ENFILE ||
+		    errno == EIO)
+			unreadable(v, c->file);
+		else
+			find(v, VERIFY_DAMAGED, c->file, 0, "file",
+			    errno == ENOENT
+				? "is missing; it was opened: audit/%s/"
+				  "host.jsonl:%" PRIu64
+				: "is no regular file; it was opened: audit/%s/"
+				  "host.jsonl:%" PRIu64,
+			    e->opened_day, e->opened_line);
+		return false;
+	}
+	holds = rows_hold(v, c, e, fd);
+	close(fd);
+	return holds;
+}
+
+/* The next part begins where its anchor says that the one before ended. */
+static bool
+joint_holds(struct verify *v, struct segment_check *c,
+    const struct roll_entry *e, unsigned part)
+{
+	const struct roll_mark *m =
+	    c->mark < e->marks_n ? &e->marks[c->mark] : NULL;
+
+	if (m != NULL && m->part == part && m->seq == c->walk.seq &&
+	    strcmp(m->head, c->walk.head) == 0) {
+		c->mark++;
+		return true;
+	}
+	find(v, VERIFY_DAMAGED, c->file, c->line,
+	    m != NULL && m->part == part ? "part" : "mark",
+	    "ends with row %" PRIu64 "; row %" PRIu64 " was anchored: "
+	    "audit/%s/host.jsonl:%" PRIu64,
+	    c->walk.seq, m == NULL ? 0 : m->seq, m == NULL ? "" : m->day,
+	    m == NULL ? 0 : m->line);
+	return false;
+}
+
+/* All parts of a segment as far as anchors name them. */
+static bool
+segment_holds(struct verify *v, const struct roll *roll,
+    const struct roll_entry *e, struct segment_check *c)
+{
+	const struct roll_mark *m;
+	unsigned part;
+
+	memset(c, 0, sizeof(*c));
+	segment_walk_begin(&c->walk, e->inv, e->head);
+	for (part = 1; part <= e->parts; part++) {
+		if (part > 1 && !joint_holds(v, c, e, part))
+			return false;
+		if (!part_holds(v, c, e, roll->day, part))
+			return false;
+	}
+	if (c->mark < e->marks_n) {
+		m = &e->marks[c->mark];
+		find(v, VERIFY_DAMAGED, c->file, c->line + 1, "mark",
+		    "rows %" PRIu64 " to %" PRIu64 " are missing; they were "
+		    "marked: audit/%s/host.jsonl:%" PRIu64,
+		    c->walk.seq + 1, m->seq, m->day, m->line);
+		return false;
+	}
+	return true;
+}
+
+static void
+count_segment(struct verify *v, const struct roll *roll)
+{
+	v->report->segments++;
+	v->done++;
+	if (v->wish->progress != NULL && (v->done & 15) == 0)
+		v->wish->progress(v->wish->arg, roll->day, v->done, roll->n);
+}
+
+/* What segment_closed says against what the files say. */
+static bool
+close_holds(struct verify *v, const struct segment_check *c, unsigned parts,
+    const struct row_read *r)
+{
+	const struct segment_walk *w = &c->walk;
+	const struct {
+		const char *name;
+		uint64_t is;
+	} counts[] = { { "parts", parts }, { "rows", w->rows },
+		{ "bytes", w->bytes }, { "calls", w->calls },
+		{ "denied", w->denied }, { "errors", w->errors },
+		{ "timeouts", w->timeouts }, { "open_calls", w->open_calls },
+		{ "torn_bytes", w->torn_bytes } };
+	char text[DIGEST_HEX];
+	uint64_t said;
+	size_t i;
+
+	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		if (number_of(r, counts[i].name, &said) && said == counts[i].is)
+			continue;
+		if (i == 1 && said > w->rows)
+			find(v, VERIFY_DAMAGED, c->file, c->line + 1, "rows",
+			    "rows %" PRIu64 " to %" PRIu64 " are missing; they "
+			    "were closed: %.100s:%" PRIu64,
+			    w->rows + 1, said, v->file, v->line);
+		else
+			find(v, VERIFY_DAMAGED, v->file, v->line,
+			    counts[i].name,
+			    "%.36s: %s is %" PRIu64
+			    ", the segment has %" PRIu64,
+			    w->inv, counts[i].name, said, counts[i].is);
+		return false;
+	}
+	if (!text_of(r, "head", text, sizeof(text)) ||
+	    strcmp(text, w->head) != 0) {
+		find(v, VERIFY_DAMAGED, c->file, c->line, "head",
+		    "another last row was closed: %.100s:%" PRIu64, v->file,
+		    v->line);
+		return false;
+	}
+	if (w->torn_bytes == 0
+		? !is_null(r, "torn_sha256")
+		: !text_of(r, "torn_sha256", text, sizeof(text)) ||
+		      strcmp(text, w->torn_sha256) != 0) {
+		find(v, VERIFY_DAMAGED, c->file, c->line + 1, "torn_sha256",
+		    "another fragment was closed: %.100s:%" PRIu64, v->file,
+		    v->line);
+		return false;
+	}
+	return true;
+}
+
+/* --- anchors --- */
+
+static void __attribute__((format(printf, 3, 4)))
+find_here(struct verify *v, const char *check, const char *fmt, ...)
+{
+	char message[200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	find(v, VERIFY_DAMAGED, v->file, v->line, check, "%s", message);
+	v->resync = true;
+}
+
+/* The open segment of an id: of this day, or of one before it. */
+static struct roll_entry *
+open_entry(const struct verify *v, const char *inv, struct roll **roll)
+{
+	struct roll_entry *e;
+	size_t i;
+
+	for (i = v->at + 1; i > 0; i--) {
+		*roll = &v->days[i - 1];
+		e = roll_find(*roll, inv);
+		if (e != NULL && e->parts > 0)
+			return e->closed ? NULL : e;
+	}
+	return NULL;
+}
+
+/* "DAY/seg/ab/ID.pN.jsonl", in the one spelling it can have. */
+static bool
+names_file(
+    const struct row_read *r, const char *day, const char *inv, unsigned part)
+{
+	char file[STORE_SEGMENT_NAME], name[STORE_SEGMENT_NAME];
+
+	store_segment_path(day, inv, part, name);
+	return text_of(r, "file", file, sizeof(file)) &&
+	       strcmp(file, name) == 0;
+}
+
+static void
+on_opened(struct verify *v, const struct row_read *r, const char *inv)
+{
+	char file[STORE_SEGMENT_NAME], day[CLOCK_DAY_SIZE];
+	struct roll_entry *e;
+	struct roll *roll;
+
+	text_of(r, "file", file, sizeof(file));
+	strlcpy(day, file, sizeof(day));
+	roll = is_day(day) ? day_of(v, day) : NULL;
+	if (!is_day(day) || !names_file(r, day, inv, 1) ||
+	    strcmp(day, v->days[v->at].day) > 0) {
+		find_here(v, "file", "names no segment of this invocation");
+		return;
+	}
+	if (!is_wanted(v, inv, day))
+		return;
+	v->known = true;
+	if (roll == NULL) {
+		find_here(v, "file", "audit/%s is missing", file);
+		return;
+	}
+	e = roll_add(roll, inv);
+	if (e == NULL) {
+		v->failed = true;
+		return;
+	}
+	if (e->parts > 0) {
+		find_here(v, "opened",
+		    "%s was opened before: audit/%s/"
+		    "host.jsonl:%" PRIu64,
+		    inv, e->opened_day, e->opened_line);
+		return;
+	}
+	e->parts = 1;
+	strlcpy(e->head, r->hash, sizeof(e->head));
+	strlcpy(e->opened_day, v->days[v->at].day, sizeof(e->opened_day));
+	e->opened_line = v->line;
+}
+
+/* In a part of the ledger, anchors of segments outside it are not looked at. */
+static struct roll_entry *
+must_be_open(struct verify *v, const char *inv, struct roll **roll)
+{
+	struct roll_entry *e = open_entry(v, inv, roll);
+
+	if (e == NULL && v->wish->day == NULL &&
+	    (v->wish->invocation == NULL ||
+		(strcmp(v->wish->invocation, inv) == 0 && v->known)))
+		find_here(v, "opened", "%s is not open", inv);
+	return e;
+}
+
+static void
+add_mark(struct verify *v, struct roll_entry *e, uint64_t seq, const char *head,
+    unsigned part)
+{
+	struct roll_mark m;
+
+	memset(&m, 0, sizeof(m));
+	m.seq = seq;
+	m.part = part;
+	m.line = v->line;
+	strlcpy(m.head, head, sizeof(m.head));
+	strlcpy(m.day, v->days[v->at].day, sizeof(m.day));
+	if (roll_mark(e, &m) == -1)
+		v->failed = true;
+}
+
+static void
+on_part(struct verify *v, const struct row_read *r, const char *inv)
+{
+	char head[DIGEST_HEX];
+	struct roll_entry *e;
+	struct roll *roll;
+	uint64_t part, seq;
+
+	e = must_be_open(v, inv, &roll);
+	if (e == NULL)
+		return;
+	if (!number_of(r, "part", &part) || part != e->parts + 1 ||
+	    !names_file(r, roll->day, inv, e->parts + 1) ||
+	    !number_of(r, "seq", &seq) || seq == 0 ||
+	    !text_of(r, "head", head, sizeof(head))) {
+		find_here(v, "part", "is not the next part of %s", inv);
+		return;
+	}
+	e->parts++;
+	add_mark(v, e, seq - 1, head, e->parts);
+}
+
+static void
+on_closed(struct verify *v, const struct row_read *r, const char *inv)
+{
+	struct segment_check c;
+	struct roll_entry *e;
+	struct roll *roll;
+	char reason[32];
+	uint64_t lost;
+
+	e = must_be_open(v, inv, &roll);
+	if (e == NULL)
+		return;
+	e->closed = true;
+	if (segment_holds(v, roll, e, &c) && close_holds(v, &c, e->parts, r)) {
+		if (!text_of(r, "reason", reason, sizeof(reason)) ||
+		    strcmp(reason, "damaged") == 0)
+			find(v, VERIFY_DAMAGED, v->file, v->line, "closed",
+			    "%s was closed as damaged", inv);
+		else if (!c.ended)
+			find(v, VERIFY_DAMAGED, c.file, c.line, "order",
+			    "has no skill.invoked_completed");
+		v->report->torn += c.walk.torn_bytes > 0;
+	}
+	if (number_of(r, "lost", &lost))
+		v->report->lost += lost;
+	roll_forget(e);
+	count_segment(v, roll);
+}
+
+static void
+on_marks(struct verify *v, const struct row_read *r)
+{
+	struct json_span marks, one = { NULL, 0 };
+	char inv[STORE_UUID_SIZE], head[DIGEST_HEX];
+	struct roll_entry *e;
+	struct row_read at;
+	struct roll *roll;
+	uint64_t seq;
+
+	if (!json_member(r->payload, r->payload_len, "marks", &marks))
+		marks.len = 0;
+	if (marks.len == 0 || marks.p[0] != '[') {
+		find_here(v, "mark", "has no list of marks");
+		return;
+	}
+	while (json_element(marks.p, marks.len, &one)) {
+		memset(&at, 0, sizeof(at));
+		at.payload = one.p;
+		at.payload_len = one.len;
+		if (!text_of(&at, "invocation_id", inv, sizeof(inv)) ||
+		    !number_of(&at, "seq", &seq) ||
+		    !text_of(&at, "head", head, sizeof(head))) {
+			find_here(v, "mark", "has a mark of no row");
+			return;
+		}
+		e = must_be_open(v, inv, &roll);
+		if (e != NULL)
+			add_mark(v, e, seq, head, 0);
+	}
+}
+
+static void
+sum_closed(struct verify *v, const struct row_read *r)
+{
+	uint64_t n;
+
+	number_of(r, "calls", &n);
+	v->sum.calls += n;
+	number_of(r, "denied", &n);
+	v->sum.denied += n;
+	number_of(r, "errors", &n);
+	v->sum.errors += n;
+	number_of(r, "timeouts", &n);
+	v->sum.timeouts += n;
+}
+
+/* The first row of a day hangs on the last one of the day before. */
+static void
+on_day(struct verify *v, const struct row_read *r)
+{
+	char day[CLOCK_DAY_SIZE], head[DIGEST_HEX];
+	bool named = text_of(r, "prev_day", day, sizeof(day));
+
+	text_of(r, "prev_head", head, sizeof(head));
+	if (!named && !is_null(r, "prev_day")) {
+		find_here(v, "link", "names no day");
+	} else if (!named && v->hseq > 0) {
+		find_here(v, "link", "is not the first day: %s came before it",
+		    v->before);
+	} else if (named && strcmp(day, v->before) != 0) {
+		find_here(v, "link", "the day %s before it is missing", day);
+	} else if (named && strcmp(head, v->head) != 0 && !v->resync) {
+		find_here(v, "link", "another last row of %s was linked", day);
+	}
+}
+
+static void
+on_invocation(struct verify *v, enum row_kind kind, const struct row_read *r)
+{
+	char inv[STORE_UUID_SIZE];
+
+	if (!text_of(r, "invocation_id", inv, sizeof(inv)) ||
+	    !store_is_uuid(inv))
+		find_here(v, "payload", "names no invocation");
+	else if (kind == ROW_SEGMENT_OPENED)
+		on_opened(v, r, inv);
+	else if (kind == ROW_SEGMENT_PART)
+		on_part(v, r, inv);
+	else
+		on_closed(v, r, inv);
+}
+
+static void
+on_anchor(struct verify *v, enum row_kind kind, const struct row_read *r)
+{
+	if (kind == ROW_SEGMENT_CLOSED)
+		sum_closed(v, r);
+	if (kind == ROW_SEGMENT_MARK)
+		on_marks(v, r);
+	else if (kind >= ROW_SEGMENT_OPENED && kind <= ROW_SEGMENT_CLOSED)
+		on_invocation(v, kind, r);
+	else if (kind < ROW_DAY_OPENED || kind == ROW_KINDS)
+		find_here(v, "kind", "is no kind of anchor");
+}
+
+/* --- fragments --- */
+
+/*
+ * Could this be more than what a crash leaves? A torn row has no hash, so
+ * what has one is a row that somebody changed.
+ */
+static bool
+has_row(const struct buf *gap)
+{
+	static const char mark[] = "\"hash\":\"";
+	const char *p = gap->data, *end = gap->data + gap->len;
+	size_t i;
+
+	while (p != NULL && p < end &&
+	       (p = memmem(p, (size_t)(end - p), mark, sizeof(mark) - 1)) !=
+		   NULL) {
+		p += sizeof(mark) - 1;
+		for (i = 0; i < DIGEST_HEX - 1 && p + i < end &&
+			    ((p[i] >= '0' && p[i] <= '9') ||
+				(p[i] >= 'a' && p[i] <= 'f'));
+		     i++)
+			;
+		if (i == DIGEST_HEX - 1)
+			return true;
+	}
+	return false;
+}
+
+static void
+find_gap(struct verify *v, enum verify_level level)
+{
+	static const enum segment_fault as[] = {
+		[ROW_FAULT_FORM] = SEGMENT_FORM,
+		[ROW_FAULT_OWNER] = SEGMENT_INVOCATION,
+		[ROW_FAULT_HASH] = SEGMENT_HASH,
+	};
+	const char *check = faults[as[v->gap_fault]].check;
+	const char *message = faults[as[v->gap_fault]].message;
+
+	if (v->gap_fault == ROW_FAULT_OWNER) {
+		check = "host";
+		message = "is of another host";
+	}
+	if (level == VERIFY_LEFT) {
+		check = "torn";
+		message = "was torn by a crash; recovery will name it";
+	}
+	find(v, level, v->file, v->gap_line, check, "%s", message);
+	buf_reset(&v->gap);
+	v->resync = true;
+}
+
+static void
+keep_gap(struct verify *v, const char *line, size_t len, bool feed,
+    enum row_fault fault)
+{
+	if (v->gap.len == 0) {
+		v->gap_line = v->line;
+		v->gap_fault = fault;
+	}
+	if (buf_put(&v->gap, line, len) == -1 ||
+	    (feed && buf_putc(&v->gap, '\n') == -1))
+		v->gap.failed = true; /* then no anchor can name it */
+}
+
+/* audit.recovered names what lies before it, all of it and nothing else. */
+static void
+on_recovered(struct verify *v, const struct row_read *r)
+{
+	char text[DIGEST_TEXT], said[DIGEST_HEX];
+	struct buf *gap = &v->gap;
+	uint64_t bytes;
+
+	if (gap->len > 0 && gap->data[gap->len - 1] == '\n')
+		gap->len--;
+	digest_text(v->digest, gap->data, gap->len, text);
+	if (gap->len == 0 || gap->failed || has_row(gap) ||
+	    !number_of(r, "torn_bytes", &bytes) || bytes != gap->len ||
+	    !text_of(r, "torn_sha256", said, sizeof(said)) ||
+	    strcmp(said, text) != 0) {
+		if (gap->len > 0)
+			find_gap(v, VERIFY_DAMAGED);
+		else
+			find_here(v, "torn", "names a fragment that is gone");
+		return;
+	}
+	v->report->torn++;
+	buf_reset(gap);
+}
+
+/* --- the chain of anchors --- */
+
+static void
+check_kept(struct verify *v, const struct row_read *r, uint64_t begin)
+{
+	const struct kept *k = &v->kept;
+	char file[PATH_SIZE];
+
+	if (!k->given || k->hseq >= r->seq)
+		return;
+	v->kept.given = false;
+	/* The sum covers the rows before this one, so it must end here. */
+	if (k->hseq == r->seq - 1 && k->offset <= begin &&
+	    k->calls == v->sum.calls && k->denied == v->sum.denied &&
+	    k->errors == v->sum.errors && k->timeouts == v->sum.timeouts &&
+	    k->offset >= v->sum.offset)
+		return;
+	snprintf(file, sizeof(file), "audit/%s/totals", v->days[v->at].day);
+	find(v, VERIFY_DAMAGED, file, 0, "totals",
+	    "the sum up to anchor %" PRIu64
+	    " is not what the anchors add up to",
+	    k->hseq);
+}
+
+static void
+check_expected(struct verify *v, const struct row_read *r)
+{
+	if (v->wish->expect_hash == NULL || r->seq != v->wish->expect_hseq)
+		return;
+	v->expected = true;
+	if (strcmp(v->wish->expect_hash, r->hash) != 0)
+		find_here(
+		    v, "expect", "anchor %" PRIu64 " has another hash", r->seq);
+}
+
+static void
+check_place(struct verify *v, const struct row_read *r, enum row_kind kind)
+{
+	if (v->gap.len > 0 && kind != ROW_DAY_OPENED && kind != ROW_RECOVERED)
+		find_gap(v, VERIFY_DAMAGED);
+	if (v->first != (kind == ROW_DAY_OPENED))
+		find_here(v, "day",
+		    v->first ? "the day does not begin with audit.day_opened"
+			     : "the day begins a second time");
+	if (kind == ROW_DAY_OPENED)
+		on_day(v, r);
+	if (!v->resync && r->seq > v->hseq + 1)
+		find_here(v, "hseq",
+		    "anchors %" PRIu64 " to %" PRIu64 " are missing",
+		    v->hseq + 1, r->seq - 1);
+	else if (!v->resync && r->seq != v->hseq + 1)
+		find_here(v, "hseq", "is not the next anchor");
+	else if (!v->resync && strcmp(r->prev, v->head) != 0)
+		find_here(v, "prev", "%s", faults[SEGMENT_PREV].message);
+}
+
+static void
+take_anchor(struct verify *v, const char *line, size_t len, uint64_t begin)
+{
+	enum row_kind kind;
+	struct row_read r;
+
+	if (row_read(line, len, true, v->store->host, v->digest, &r) == -1 ||
+	    !json_scan(r.payload, r.payload_len, false, NULL, NULL)) {
+		keep_gap(v, line, len, true, r.fault);
+		return;
+	}
+	kind = row_kind_of(r.kind);
+	check_kept(v, &r, begin);
+	check_place(v, &r, kind);
+	v->first = false;
+	v->resync = false;
+	v->hseq = r.seq;
+	strlcpy(v->head, r.hash, sizeof(v->head));
+	strlcpy(v->before, v->days[v->at].day, sizeof(v->before));
+	v->report->anchors++;
+	check_expected(v, &r);
+	if (kind == ROW_RECOVERED)
+		on_recovered(v, &r);
+	else
+		on_anchor(v, kind, &r);
+	v->resync = false;
+	v->sum.offset = lines_offset(&v->lines);
+	v->sum.hseq = r.seq;
+}
+
+/* Rows of the day's file, up to where it ends now. */
+static enum lines_event
+read_on(struct verify *v)
+{
+	enum lines_event event;
+	const char *line;
+	uint64_t begin;
+	size_t len;
+
+	for (;;) {
+		begin = lines_offset(&v->lines);
+		event = lines_next(&v->lines, &line, &len);
+		if (v->failed)
+			return LINES_FAILED;
+		if (event == LINES_ROW) {
+			v->line++;
+			take_anchor(v, line, len, begin);
+		} else if (event == LINES_TOO_LONG) {
+			/* With its line feed it was stepped over already. */
+			bool ended = lines_offset(&v->lines) != begin;
+
+			v->line += v->gap.len == 0;
+			keep_gap(v, line, len, ended, ROW_FAULT_FORM);
+			if (!ended)
+				lines_skip(&v->lines, len);
+		} else {
+			return event;
+		}
+	}
+}
+
+/*
+ * A row that is being written looks torn: with the lock held nobody writes,
+ * and what is still torn then stays so.
+ */
+static enum lines_event
+read_end(struct verify *v)
+{
+	const struct timespec nap = { 0, 1000000 };
+	enum lines_event event = read_on(v);
+	int64_t until = clock_boot() + v->wish->patience;
+
+	if (event != LINES_TORN)
+		return event;
+	while (flock(v->fd, LOCK_SH | LOCK_NB) == -1 && clock_boot() < until)
+		nanosleep(&nap, NULL);
+	event = read_on(v);
+	flock(v->fd, LOCK_UN);
+	return event;
+}
+
+static void
+read_kept(struct verify *v)
+{
+	char name[32], file[PATH_SIZE], text[512];
+	struct kept *k = &v->kept;
+	ssize_t n;
+	int fd;
+
+	memset(k, 0, sizeof(*k));
+	memset(&v->sum, 0, sizeof(v->sum));
+	snprintf(name, sizeof(name), "%s/totals", v->days[v->at].day);
+	fd = store_ledger_file(v->store, name);
+	if (fd == -1 && errno == ENOENT)
+		return;
+	snprintf(file, sizeof(file), "audit/%s", name);
+	n = fd == -1 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	if (n == -1)
+		unreadable(v, file);
+	if (fd != -1)
+		close(fd);
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	k->given = sscanf(text,
+		       "{\"v\":1,\"hseq\":%" SCNu64 ",\"offset\":%" SCNu64
+		       ",\"calls\":%" SCNu64 ",\"denied\":%" SCNu64
+		       ",\"errors\":%" SCNu64 ",\"timeouts\":%" SCNu64 "}\n",
+		       &k->hseq, &k->offset, &k->calls, &k->denied, &k->errors,
+		       &k->timeouts) == 6;
+	if (!k->given)
+		find(v, VERIFY_DAMAGED, file, 0, "totals", "is no kept sum");
+}
+
+/* What the file's end says that no further row can say. */
+static void
+end_day(struct verify *v, enum lines_event event, bool newest)
+{
+	struct row_read end;
+	const char *rest = NULL;
+	size_t len = 0;
+	bool fresh = v->gap.len == 0;
+
+	if (event == LINES_FAILED && !v->failed)
+		unreadable(v, v->file);
+	if (event == LINES_TORN &&
+	    lines_next(&v->lines, &rest, &len) == LINES_TORN) {
+		v->line += fresh;
+		keep_gap(v, rest, len, false, ROW_FAULT_FORM);
+	}
+	if (v->gap.len > 0)
+		find_gap(v, newest && fresh && event == LINES_TORN &&
+				    !has_row(&v->gap) && !v->gap.failed
+				? VERIFY_LEFT
+				: VERIFY_DAMAGED);
+	memset(&end, 0, sizeof(end));
+	end.seq = v->hseq + 1;
+	if (v->kept.given && v->kept.hseq > v->hseq)
+		find(v, VERIFY_DAMAGED, v->file, v->line + 1, "totals",
+		    "anchors %" PRIu64 " to %" PRIu64 " are missing; they "
+		    "were summed up",
+		    v->hseq + 1, v->kept.hseq);
+	else
+		check_kept(v, &end, lines_offset(&v->lines));
+}
+
+static void
+close_day(struct verify *v)
+{
+	if (v->fd == -1)
+		return;
+	lines_clear(&v->lines);
+	close(v->fd);
+	v->fd = -1;
+}
+
+/* The anchors of a day; its file stays open, so that more can be read. */
+static enum lines_event
+walk_day(struct verify *v)
+{
+	char name[32];
+
+	v->line = 0;
+	v->first = true;
+	v->done = 0;
+	buf_reset(&v->gap);
+	list_segments(v, &v->days[v->at]);
+	read_kept(v);
+	snprintf(name, sizeof(name), "%s/host.jsonl", v->days[v->at].day);
+	snprintf(v->file, sizeof(v->file), "audit/%s", name);
+	v->fd = store_ledger_file(v->store, name);
+	if (v->fd == -1) {
+		/* What it should anchor is found to have no anchor. */
+		if (errno != ENOENT)
+			unreadable(v, v->file);
+		v->first = false;
+		return LINES_END;
+	}
+	v->report->days++;
+	if (lines_init(&v->lines, v->fd, 0) == -1) {
+		v->failed = true;
+		close(v->fd);
+		v->fd = -1;
+		return LINES_FAILED;
+	}
+	return read_end(v);
+}
+
+/* Rolls of days that nothing will come to any more. */
+static void
+drop_old(struct verify *v, void (*end)(struct verify *, struct roll *))
+{
+	struct roll_entry *e;
+	bool open;
+	size_t i, at;
+
+	for (i = 0; i + 1 < v->at; i++) {
+		if (v->days[i].n == 0)
+			continue;
+		open = false;
+		for (at = 0; (e = roll_next(&v->days[i], &at)) != NULL;)
+			open |= e->parts > 0 && !e->closed;
+		if (open)
+			continue;
+		end(v, &v->days[i]);
+		roll_clear(&v->days[i]);
+	}
+}
+
+/* --- what is left when all anchors were read --- */
+
+/* Read what has been anchored since; true when something came. */
+static void
+follow(struct verify *v)
+{
+	size_t had = v->days_n;
+
+	if (v->fd != -1)
+		(void)read_end(v);
+	if (list_days(v) == -1 || v->days_n == had)
+		return;
+	while (v->at + 1 < v->days_n && !v->failed) {
+		if (v->fd != -1) {
+			end_day(v, read_end(v), false);
+			close_day(v);
+		}
+		v->at++;
+		(void)walk_day(v);
+	}
+}
+
+/* Not closed although nobody holds its lock, or on disk without an anchor. */
+static bool
+is_unsettled(const struct verify *v, const struct roll_entry *e)
+{
+	return !store_running(v->store, e->inv) &&
+	       ((e->parts > 0 && !e->closed) || e->files > e->parts);
+}
+
+/* Books take a moment to be opened and closed: wait for those that do. */
+static void
+settle(struct verify *v)
+{
+	const struct timespec nap = { 0, 20000000 };
+	int64_t until = clock_boot() + v->wish->patience;
+	struct roll_entry *e;
+	bool waiting;
+	size_t i, at;
+
+	do {
+		follow(v);
+		waiting = false;
+		for (i = 0; i < v->days_n && !waiting; i++) {
+			for (at = 0;
+			     !waiting && (e = roll_next(&v->days[i], &at));)
+				waiting = is_unsettled(v, e);
+		}
+		waiting = waiting && !v->failed && clock_boot() < until;
+		if (waiting)
+			nanosleep(&nap, NULL);
+	} while (waiting);
+}
+
+/* A file above the parts that are anchored. */
+static void
+check_orphan(
+    struct verify *v, struct roll *roll, const char *inv, unsigned part)
+{
+	char name[STORE_SEGMENT_NAME], file[PATH_SIZE];
+	struct roll_entry *e;
+	struct stat st;
+
+	store_segment_path(roll->day, inv, part, name);
+	if (fstatat(v->store->audit_fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return;
+	snprintf(file, sizeof(file), "audit/%s", name);
+	if (S_ISREG(st.st_mode) && st.st_size == 0) {
+		if (!store_running(v->store, inv))
+			find(v, VERIFY_LEFT, file, 0, "anchor",
+			    "is empty, and no anchor names it");
+		return;
+	}
+	if (v->newest)
+		follow(v); /* it may have got its anchor just now */
+	e = roll_find(roll, inv);
+	if (e == NULL || e->parts < part)
+		find(v, VERIFY_DAMAGED, file, 0, "anchor",
+		    "has rows, and no anchor names it");
+}
+
+static void
+check_open(
+    struct verify *v, const struct roll *roll, const struct roll_entry *e)
+{
+	struct segment_check c;
+
+	if (segment_holds(v, roll, e, &c)) {
+		if (!store_running(v->store, e->inv))
+			find(v, VERIFY_LEFT, c.file, 0, "lock",
+			    "was never closed, and nobody writes it");
+		else
+			v->report->running++;
+	}
+	count_segment(v, roll);
+}
+
+/* The last look at a day's segments. */
+static void
+end_roll(struct verify *v, struct roll *roll)
+{
+	char inv[STORE_UUID_SIZE];
+	struct roll_entry *e;
+	unsigned part, files;
+	size_t at;
+
+	for (at = 0; !v->failed && (e = roll_next(roll, &at)) != NULL;) {
+		if (e->parts > 0 && !e->closed)
+			check_open(v, roll, e);
+		strlcpy(inv, e->inv, sizeof(inv));
+		files = e->files;
+		/* The entry may move: only its name is used from here on. */
+		for (part = e->parts + 1; part <= files; part++)
+			check_orphan(v, roll, inv, part);
+	}
+}
+
+/* --- from where to where --- */
+
+/* The last row of a day, for who begins with the next one. */
+static int
+seed(struct verify *v, size_t day)
+{
+	enum lines_event event;
+	struct lines lines;
+	struct row_read r;
+	const char *line;
+	char name[32];
+	size_t len;
+	int fd;
+
+	snprintf(name, sizeof(name), "%s/host.jsonl", v->days[day].day);
+	fd = store_ledger_file(v->store, name);
+	if (fd == -1)
+		return errno == ENOENT ? 0 : -1;
+	if (lines_init(&lines, fd, 0) == -1) {
+		close(fd);
+		return -1;
+	}
+	while ((event = lines_next(&lines, &line, &len)) == LINES_ROW) {
+		if (row_read(line, len, true, v->store->host, v->digest, &r) ==
+		    -1)
+			continue;
+		v->hseq = r.seq;
+		strlcpy(v->head, r.hash, sizeof(v->head));
+		strlcpy(v->before, v->days[day].day, sizeof(v->before));
+	}
+	lines_clear(&lines);
+	close(fd);
+	return 0;
+}
+
+/* The first and the last day that the wish is about. -1 with ENOENT: none. */
+static int
+choose_days(struct verify *v, size_t *from, size_t *last)
+{
+	const char *inv = v->wish->invocation;
+	bool found = false;
+	size_t i;
+
+	*from = 0;
+	*last = v->days_n;
+	for (i = 0; i < v->days_n; i++) {
+		if (v->wish->day != NULL
+			? strcmp(v->wish->day, v->days[i].day) != 0
+			: inv == NULL || store_segment_exists(v->store,
+					     v->days[i].day, inv) != 1)
+			continue;
+		if (!found)
+			*from = i;
+		found = true;
+		*last = i;
+	}
+	if (!found && v->wish->day != NULL) {
+		errno = ENOENT;
+		return -1;
+	}
+	/* A file that is gone is looked for in all anchors. */
+	if (v->wish->expect_hash != NULL || !found)
+		*from = 0;
+	if (v->wish->expect_hash != NULL || !found)
+		*last = v->days_n;
+	for (i = *from; i > 0 && v->before[0] == '\0'; i--) {
+		if (seed(v, i - 1) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+/* Is everything that was asked for closed, so that later days say nothing? */
+static bool
+is_enough(const struct verify *v, size_t last)
+{
+	struct roll_entry *e;
+	size_t i, at;
+
+	/* What was begun at midnight is anchored on the day after. */
+	if (last == v->days_n || v->at < last + (v->wish->day != NULL))
+		return false;
+	for (i = 0; i <= v->at; i++) {
+		for (at = 0; (e = roll_next(&v->days[i], &at)) != NULL;) {
+			if (!e->closed && is_wanted(v, e->inv, v->days[i].day))
+				return false;
+		}
+	}
+	return true;
+}
+
+static void
+walk_all(struct verify *v, size_t from, size_t last)
+{
+	enum lines_event event;
+	size_t i;
+
+	for (v->at = from; v->at < v->days_n; v->at++) {
+		event = walk_day(v);
+		if (v->failed)
+			return;
+		if (v->at + 1 == v->days_n || is_enough(v, last))
+			break;
+		if (v->fd != -1)
+			end_day(v, event, false);
+		close_day(v);
+		drop_old(v, end_roll);
+	}
+	/* Nothing to read at all, or a day behind which others are. */
+	if (v->at == v->days_n)
+		return;
+	v->newest = v->at + 1 == v->days_n;
+	if (v->newest)
+		settle(v);
+	if (v->fd != -1)
+		end_day(v, read_end(v), v->newest);
+	for (i = 0; i < v->days_n; i++)
+		end_roll(v, &v->days[i]);
+	close_day(v);
+}
+
+/* host.json has one form; every row names the id in it. */
+static void
+check_host(struct verify *v)
+{
+	char text[128], want[128];
+	ssize_t n = -1;
+	int fd = store_ledger_file(v->store, "host.json");
+
+	if (fd != -1) {
+		n = read(fd, text, sizeof(text));
+		close(fd);
+	}
+	if (n == -1) {
+		unreadable(v, "audit/host.json");
+		return;
+	}
+	snprintf(
+	    want, sizeof(want), "{\"v\":1,\"host\":\"%s\"}\n", v->store->host);
+	if ((size_t)n != strlen(want) || memcmp(text, want, (size_t)n) != 0)
+		find(v, VERIFY_DAMAGED, "audit/host.json", 1, "form",
+		    "is not what was written when the store was made");
+}
+
+static int
+run(struct verify *v)
+{
+	size_t from, last;
+
+	check_host(v);
+	if (list_days(v) == -1 || choose_days(v, &from, &last) == -1)
+		return -1;
+	walk_all(v, from, last);
+	if (v->failed) {
+		errno = ENOMEM;
+		return -1;
+	}
+	if (v->wish->expect_hash != NULL && !v->expected)
+		find(v, VERIFY_DAMAGED, v->file, v->line, "expect",
+		    "there is no anchor %" PRIu64 ": the ledger ends with "
+		    "%" PRIu64,
+		    v->wish->expect_hseq, v->hseq);
+	if (v->wish->invocation != NULL && !v->known && v->report->n == 0) {
+		errno = ENOENT;
+		return -1;
+	}
+	v->report->hseq = v->hseq;
+	strlcpy(v->report->head, v->head, sizeof(v->report->head));
+	return 0;
+}
+
+int
+verify_run(const struct store *s, const struct verify_wish *wish,
+    struct verify_report *report)
+{
+	struct verify v;
+	int result = -1, saved;
+	size_t i;
+
+	memset(&v, 0, sizeof(v));
+	memset(report, 0, sizeof(*report));
+	v.store = s;
+	v.wish = wish;
+	v.report = report;
+	v.fd = -1;
+	strlcpy(v.head, ZERO_HASH, sizeof(v.head));
+	buf_init(&v.gap, GAP_MAX);
+	v.digest = digest_new(NULL, 0);
+	if (v.digest != NULL)
+		result = run(&v);
+	saved = errno;
+	close_day(&v);
+	for (i = 0; i < v.days_n; i++)
+		roll_clear(&v.days[i]);
+	free(v.days);
+	buf_clear(&v.gap);
+	digest_free(v.digest);
+	errno = saved;
+	return result;
+}
