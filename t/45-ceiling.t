@@ -162,4 +162,28 @@ if can_mount; then
 	is "$RC" 125 "the user's file cannot widen what the system's has set"
 fi
 
+# --- max_invocations: one more is refused, and has its row ---
+echo 'max_invocations: 1' >"$T/one.yaml"
+printf '#!/bin/sh\ntouch /tmp/up; exec sleep 20\n' | skill waits
+"$CYBEROS" skill broker run --store "$STORE" --connect-timeout 0 \
+    "$T/skills/waits" >/dev/null 2>&1 </dev/null &
+waits=$!
+tries=0
+until [ "$("$CYBEROS" skill broker status --store "$STORE" |
+    jq .active_invocations)" = 1 ] || [ $tries -gt 100 ]; do
+	sleep 0.1
+	tries=$((tries + 1))
+done
+printf '#!/bin/sh\necho ran\n' | skill second
+broker_run --config "$T/one.yaml" second
+is "$RC $(result outcome) $OUT" '5 refused ' 'max_invocations: one too many is refused'
+is "$(result error_message)" 'max_invocations are running already' 'and told why'
+is "$(segment | jq -r .kind)" skill.invoked_completed 'and has the one row of a refusal'
+broker_run second
+is "$RC $OUT" '0 ran' 'without the bound it runs beside the other'
+kill "$waits"
+wait "$waits" 2>/dev/null
+broker_run --config "$T/one.yaml" second
+is "$RC $OUT" '0 ran' 'and within the bound when the other has ended'
+
 done_testing
