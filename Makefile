@@ -41,7 +41,14 @@ LDFLAGS_ALL = $(if $(SANITIZE),,$(HARDEN_LD)) $(SANITIZE) $(LDFLAGS)
 LIBS = -lpcre2-8 -lseccomp -lcjson -lyaml -lcrypto -lbsd -lm -lpthread
 
 FOLDERS = audit enforce tools broker supervisor
-SRC = $(sort $(foreach f,$(FOLDERS),$(wildcard $(f)/*.c)))
+# cyberos-net is a program of its own, with a few files of ours.
+NET = $(dir $(BIN))libexec/cyberos/cyberos-net
+NET_SRC = tools/net_main.c tools/transfer.c
+NET_OBJ = $(NET_SRC:%.c=$(B)/%.o) $(patsubst %,$(B)/%.o,audit/buf audit/clock \
+	audit/json enforce/fence enforce/glob enforce/host enforce/landlock \
+	enforce/route enforce/seccomp)
+NET_LIBS = -lcurl -lseccomp -lcjson -lbsd -lm
+SRC = $(filter-out $(NET_SRC),$(sort $(foreach f,$(FOLDERS),$(wildcard $(f)/*.c))))
 OBJ = $(SRC:%.c=$(B)/%.o)
 LIBOBJ = $(filter-out $(B)/supervisor/main.o,$(OBJ))
 UNITS = $(patsubst t/unit/%.c,$(B)/unit/%.t,$(sort $(wildcard t/unit/*.c)))
@@ -52,11 +59,16 @@ SKILLS = $(SKILLS_C:%.c=%)
 all: deps
 	@$(MAKE) --no-print-directory build
 
-build: $(BIN)
+build: $(BIN) $(NET)
 
 $(BIN): $(OBJ)
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(OBJ) $(LIBS)
+
+$(NET): $(NET_OBJ)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(NET_OBJ) $(NET_LIBS)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
@@ -121,9 +133,10 @@ bench: deps-bench all $(B)/bench/call $(B)/bench/floor $(B)/bench/start t/skills
 	@sh t/bench/find.sh
 
 install: build
-	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 \
+	install -d $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 \
 		$(DESTDIR)$(MANDIR)/man5 $(DESTDIR)$(MANDIR)/man7
 	install -m 755 cyberos $(DESTDIR)$(BINDIR)/cyberos
+	install -m 755 $(NET) $(DESTDIR)$(LIBEXECDIR)/cyberos-net
 	for s in 1 5 7; do \
 		install -m 644 man/*.$$s $(DESTDIR)$(MANDIR)/man$$s || exit 1; \
 	done
@@ -136,4 +149,4 @@ help:
 
 .PHONY: all build deps deps-test deps-bench demo test tests asan lint bench install clean help
 
--include $(OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(NET_OBJ:.o=.d)

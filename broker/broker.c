@@ -38,6 +38,7 @@
 #include "enforce/path.h"
 #include "enforce/skill.h"
 #include "enforce/spawn.h"
+#include "tools/http.h"
 #include "tools/registry.h"
 
 #define LAST_PEERS_NS (CLOCK_SECOND / 2)
@@ -737,9 +738,23 @@ on_worker(struct broker *b, struct worker *w)
 }
 
 static void
+on_net(struct broker *b)
+{
+	enum http_event event;
+	struct call *call;
+
+	while ((call = http_service(b->dispatch.http, &event)) != NULL) {
+		if (event == HTTP_EVENT_GO)
+			dispatch_go(&b->dispatch, call);
+		else
+			server_finished(b->server, call, FAIL_NONE);
+	}
+}
+
+static void
 serve(struct broker *b)
 {
-	enum { TIMER, SUPERVISOR, INIT, PIDFD, WORKER, WALKER, FIXED };
+	enum { TIMER, SUPERVISOR, INIT, PIDFD, WORKER, WALKER, NET, FIXED };
 	struct pollfd fds[FIXED + SERVER_POLLFDS];
 	size_t n;
 	int timeout;
@@ -756,12 +771,14 @@ serve(struct broker *b)
 			worker_events(b->dispatch.worker), 0 };
 		fds[WALKER] = (struct pollfd){ worker_fd(b->dispatch.walker),
 			worker_events(b->dispatch.walker), 0 };
+		fds[NET] = (struct pollfd){ http_fd(b->dispatch.http),
+			http_events(b->dispatch.http), 0 };
 		n = server_poll(b->server, fds + FIXED);
 		timeout = server_busy(b->server) ||
 			worker_failed(b->dispatch.worker) ||
 			worker_failed(b->dispatch.walker)
 		    ? 0
-		    : -1;
+		    : http_due(b->dispatch.http);
 		if (poll(fds, FIXED + n, timeout) == -1 && errno != EINTR)
 			break;
 		if (fds[TIMER].revents != 0)
@@ -778,6 +795,8 @@ serve(struct broker *b)
 		if (fds[WALKER].revents != 0 ||
 		    worker_failed(b->dispatch.walker))
 			on_worker(b, b->dispatch.walker);
+		if (fds[NET].revents != 0 || http_due(b->dispatch.http) == 0)
+			on_net(b);
 		server_step(b->server, fds + FIXED, n);
 		if (server_connected(b->server))
 			clockwork_connected(&b->clockwork);
@@ -926,8 +945,8 @@ take_counts(struct broker *b)
 static bool
 protect_places(struct broker *b)
 {
-	const char *const *p;
-	char exe[PATH_MAX];
+	char exe[PATH_MAX], beside[PATH_MAX + sizeof(HTTP_BESIDE)];
+	const char *const *p, *slash;
 
 	b->protect = path_protect_new();
 	if (b->protect == NULL)
@@ -945,6 +964,12 @@ protect_places(struct broker *b)
 	    path_protect_add(b->protect, running_binary(exe),
 		PATH_READ_ONLY) == -1 ||
 	    path_protect_add(b->protect, LIBEXECDIR, PATH_READ_ONLY) == -1)
+		return refused_errno(b, "protected places");
+	/* Where a program of ours is looked for first. */
+	slash = strrchr(running_binary(exe), '/');
+	if (slash == NULL || snprintf(beside, sizeof(beside), "%.*s" HTTP_BESIDE,
+	    (int)(slash - exe), exe) >= (int)sizeof(beside) ||
+	    path_protect_add(b->protect, beside, PATH_READ_ONLY) == -1)
 		return refused_errno(b, "protected places");
 	return true;
 }
@@ -1026,7 +1051,9 @@ set_up(struct broker *b)
 	    grant_manifest(b->grant)->max_calls_per_minute, clock_boot());
 	b->dispatch.worker = worker_new(inv, WORKER_FILE);
 	b->dispatch.walker = worker_new(inv, WORKER_WALK);
-	return (b->dispatch.worker != NULL && b->dispatch.walker != NULL) ||
+	b->dispatch.http = http_new(inv, &b->log);
+	return (b->dispatch.worker != NULL && b->dispatch.walker != NULL &&
+	    b->dispatch.http != NULL) ||
 	    refused_errno(b, "worker");
 }
 
@@ -1094,6 +1121,24 @@ make_argv(const struct broker_job *job)
 	return argv;
 }
 
+/* Later nobody here may start a program. */
+static bool
+start_net(struct broker *b)
+{
+	char why[512];
+
+	if (grant_tool(b->grant, "HttpFetch") != REASON_NONE &&
+	    grant_tool(b->grant, "HttpPost") != REASON_NONE)
+		return true;
+	if (http_start(b->dispatch.http, why, sizeof(why)) == 0)
+		return true;
+	/* Other authorities than the operator's would be more than he said. */
+	if (b->job->policy->ca_file != NULL)
+		return refused(b, EXIT_BROKER, why);
+	log_line(&b->log, LOG_LEVEL_ERROR, "%s; HTTP calls will fail", why);
+	return true;
+}
+
 static bool
 run_skill(struct broker *b)
 {
@@ -1129,6 +1174,8 @@ run_skill(struct broker *b)
 	if (b->abstract_fd != -1)
 		close(b->abstract_fd);
 	b->abstract_fd = -1;
+	if (!start_net(b))
+		return false;
 	/* Secrets are read when init has left with its copy of our memory. */
 	if (!read_hash_key(b))
 		return false;
@@ -1207,6 +1254,7 @@ clear(struct broker *b)
 {
 	worker_free(b->dispatch.worker);
 	worker_free(b->dispatch.walker);
+	http_free(b->dispatch.http);
 	spawn_kill(&b->sandbox);
 	spawn_clear(&b->sandbox);
 	socket_clear(&b->socket);

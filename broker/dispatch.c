@@ -93,23 +93,35 @@ record_started(struct dispatch *d, struct call *c)
 	counters_add(d->counters, calls);
 }
 
+/* Why it failed: our word, with errno or a library's number. */
+static void
+failure_text(const struct call *c, char *out, size_t size)
+{
+	const char *error =
+	    c->run.error == 0 ? NULL : strerrorname_np(c->run.error);
+
+	if (c->run.outcome == OUTCOME_DENIED)
+		strlcpy(out, verdict_info(c->check.verdict.reason)->reason,
+		    size);
+	else if (c->run.code != 0)
+		snprintf(out, size, "%s %d", failure_word(c->run.failure),
+		    c->run.code);
+	else
+		snprintf(out, size, "%s%s%s", failure_word(c->run.failure),
+		    error == NULL ? "" : " ", error == NULL ? "" : error);
+}
+
 static void
 record_completed(struct dispatch *d, struct call *c)
 {
 	char message[96];
 	struct row_subject s;
 	struct row row;
-	const char *error =
-	    c->run.error == 0 ? NULL : strerrorname_np(c->run.error);
 
 	if (c->run.outcome == OUTCOME_SUCCESS)
 		digest_text(d->inv->args_digest, c->run.result.data,
 		    c->run.result.len, c->record.result_hash);
-	snprintf(message, sizeof(message), "%s%s%s",
-	    c->run.outcome == OUTCOME_DENIED
-		? verdict_info(c->check.verdict.reason)->reason
-		: failure_word(c->run.failure), error == NULL ? "" : " ",
-	    error == NULL ? "" : error);
+	failure_text(c, message, sizeof(message));
 	dispatch_subject(d, c, &s);
 	row_begin(&row, ROW_TOOL_COMPLETED, &s, d->inv->digest);
 	row_word(&row, "tool_name", c->check.tool->name);
@@ -290,6 +302,42 @@ check_call(struct dispatch *d, struct call *c, unsigned wait_ms)
 	return CHECK_REFUSED;
 }
 
+static void
+bad_args(struct dispatch *d, struct call *c, struct buf *reply)
+{
+	dispatch_reject(d, RPC_INVALID_PARAMS, call_id(c), c->check.bad,
+	    c->rpc.id == NULL ? NULL : reply);
+	call_free(c);
+}
+
+static void
+refused(struct dispatch *d, struct call *c, struct buf *reply)
+{
+	record_denied(d, c);
+	reply_refusal(d, c, reply);
+	call_free(c);
+}
+
+static bool
+is_for_net(const struct call *c)
+{
+	const struct tool *tool = c->check.tool;
+
+	return c->check.failure == FAIL_NONE && tool->place != NULL &&
+	    tool->place(c) == PLACE_NET;
+}
+
+/* What it asks for is known when the net worker has spoken. */
+static enum dispatched
+ask_net(struct dispatch *d, struct call *c, struct buf *reply)
+{
+	if (!d->ending && http_submit(d->http, c) == 0)
+		return DISPATCH_LATER;
+	dispatch_abandon(
+	    d, c, d->ending ? FAIL_CANCELLED : FAIL_IO_ERROR, reply);
+	return DISPATCH_DONE;
+}
+
 static enum dispatched
 dispatch_call(
     struct dispatch *d, struct call *c, unsigned wait_ms, struct buf *reply)
@@ -299,18 +347,16 @@ dispatch_call(
 
 	switch (check_call(d, c, wait_ms)) {
 	case CHECK_BAD_ARGS:
-		dispatch_reject(d, RPC_INVALID_PARAMS, call_id(c), c->check.bad,
-		    c->rpc.id == NULL ? NULL : reply);
-		call_free(c);
+		bad_args(d, c, reply);
 		return DISPATCH_DONE;
 	case CHECK_REFUSED:
-		record_denied(d, c);
-		reply_refusal(d, c, reply);
-		call_free(c);
+		refused(d, c, reply);
 		return DISPATCH_DONE;
 	case CHECK_MAY:
 		break;
 	}
+	if (is_for_net(c))
+		return ask_net(d, c, reply);
 	record_started(d, c);
 	tool = c->check.tool;
 	if (c->check.failure == FAIL_NONE && tool->place != NULL)
@@ -331,8 +377,35 @@ dispatch_call(
 }
 
 void
+dispatch_go(struct dispatch *d, struct call *c)
+{
+	record_started(d, c);
+	http_go(d->http, c);
+}
+
+/* True: before it could start it was refused, or it is no call at all. */
+static bool
+finish_unstarted(struct dispatch *d, struct call *c, struct buf *reply)
+{
+	if (c->record.number != 0)
+		return false;
+	if (c->check.bad[0] != '\0') {
+		bad_args(d, c, reply);
+		return true;
+	}
+	if (c->check.verdict.reason != REASON_NONE) {
+		refused(d, c, reply);
+		return true;
+	}
+	record_started(d, c);
+	return false;
+}
+
+void
 dispatch_finish(struct dispatch *d, struct call *c, struct buf *reply)
 {
+	if (finish_unstarted(d, c, reply))
+		return;
 	if (c->run.outcome == OUTCOME_SUCCESS && c->check.tool->record != NULL)
 		c->check.tool->record(c, d->inv, d->segment);
 	if (c->run.outcome == OUTCOME_DENIED)
@@ -349,6 +422,8 @@ void
 dispatch_abandon(
     struct dispatch *d, struct call *c, enum failure why, struct buf *reply)
 {
+	if (c->record.number == 0)
+		record_started(d, c);
 	call_fail(c, why);
 	record_completed(d, c);
 	reply_outcome(d, c, reply);
@@ -406,6 +481,7 @@ take_trace(const struct dispatch *d, const cJSON *params, struct call *c)
 	    !trace_parse(parent, strlen(parent), &c->rpc.trace))
 		return;
 	c->rpc.own_trace = true;
+	c->rpc.traceparent = strdup(parent);
 	if (state != NULL && trace_state_valid(state, strlen(state)))
 		c->rpc.tracestate = strdup(state);
 }

@@ -8,6 +8,7 @@
 #include "broker/limit.h"
 #include "broker/rpc.h"
 #include "tools/call.h"
+#include "tools/http.h"
 #include "tools/worker.h"
 
 /*
@@ -20,6 +21,7 @@ struct dispatch {
 	struct counters		*counters;
 	struct worker		*worker;	/* of files */
 	struct worker		*walker;	/* of searches */
+	struct http		*http;
 	struct limit		 limit;
 	const struct clockwork	*clockwork;
 	const struct log	*log;
@@ -43,6 +45,9 @@ enum dispatched dispatch_request(struct dispatch *, const struct rpc_request *,
 
 /* A worker's call has come back: record it, answer it, free it. */
 void	dispatch_finish(struct dispatch *, struct call *, struct buf *reply);
+
+/* The net worker has read a call's URL and it may: record it, let it go. */
+void	dispatch_go(struct dispatch *, struct call *);
 
 /* End a call that a worker did not finish: cancelled, or out of time. */
 void	dispatch_abandon(struct dispatch *, struct call *, enum failure,

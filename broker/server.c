@@ -834,6 +834,8 @@ server_drain(struct server *s, enum failure why)
 	while ((call = worker_abort(s->dispatch->worker)) != NULL ||
 	       (call = worker_abort(s->dispatch->walker)) != NULL)
 		server_finished(s, call, why);
+	while ((call = http_abort(s->dispatch->http)) != NULL)
+		server_finished(s, call, why);
 	TAILQ_FOREACH (c, &s->list, next)
 		out_clear(s, c);
 	while (more && clock_boot() < until) {

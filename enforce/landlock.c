@@ -21,6 +21,7 @@
 
 #define GET_VERSION 1U /* of landlock_create_ruleset */
 #define PATH_BENEATH 1 /* of landlock_add_rule */
+#define NET_PORT 2
 
 /* Rights to files, as bits. */
 #define EXECUTE (1ULL << 0)
@@ -60,6 +61,11 @@ struct beneath_attr {
 	uint64_t allowed;
 	int32_t fd;
 } __attribute__((packed));
+
+struct port_attr {
+	uint64_t allowed;
+	uint64_t port;
+};
 
 static const uint64_t rights[] = {
 	[LANDLOCK_LIST] = READ_DIR,
@@ -158,6 +164,14 @@ landlock_allow(int ruleset, int abi, const char *path,
 	close(fd);
 	errno = saved;
 	return result;
+}
+
+int
+landlock_allow_connect(int ruleset, uint16_t port)
+{
+	struct port_attr attr = { CONNECT_TCP, port };
+
+	return (int)syscall(SYS_landlock_add_rule, ruleset, NET_PORT, &attr, 0);
 }
 
 int

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Landlock rulesets (SPEC 8), at the best ABI that the kernel has. Private to
@@ -36,6 +37,10 @@ int	landlock_ruleset(int abi, bool scopes);
 int	landlock_allow_fd(int ruleset, int abi, int fd, enum landlock_access);
 int	landlock_allow(int ruleset, int abi, const char *path,
 	    enum landlock_access);
+
+/* Allow TCP connections to a port; needs ABI 4. 0, or -1 with errno. */
+#define LANDLOCK_NETWORK_ABI	4
+int	landlock_allow_connect(int ruleset, uint16_t port);
 
 /* Enter the domain; no_new_privs must be set. Closes nothing. 0 or -1. */
 int	landlock_enter(int ruleset);

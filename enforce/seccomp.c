@@ -21,6 +21,7 @@
 #include <asm/ioctls.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -45,6 +46,7 @@ enum {
 	BROKER = 1 << SECCOMP_BROKER,
 	WORKER = 1 << SECCOMP_WORKER,
 	WALKER = 1 << SECCOMP_WALKER,
+	NET = 1 << SECCOMP_NET,
 	/* Workers are the broker's forks: what they may do, both filters let
 	 * through. */
 	OURS = BROKER | WORKER | WALKER,
@@ -147,8 +149,26 @@ static const struct group groups[] = {
 	    "bind listen getsockname getpeername setsockopt sendmmsg recvmmsg "
 	    "shutdown" },
 
+	/* What name look-ups, TLS and a few threads for them take. */
+	{ NET, ALLOW, "the net worker's files and channel",
+	    "read write readv writev pread64 lseek close stat fstat lstat "
+	    "newfstatat statx access faccessat faccessat2 readlink readlinkat "
+	    "getdents64" },
+	{ NET, ALLOW, "the net worker's sockets",
+	    "connect bind getsockname getpeername setsockopt getsockopt sendto "
+	    "recvfrom sendmsg recvmsg sendmmsg recvmmsg shutdown poll ppoll "
+	    "select pselect6 pipe2 eventfd2" },
+	{ NET, ALLOW, "the net worker's memory and threads",
+	    "brk munmap mremap madvise futex set_robust_list rseq sched_yield "
+	    "sched_getaffinity exit exit_group rt_sigaction rt_sigprocmask "
+	    "rt_sigreturn sigaltstack restart_syscall" },
+	{ NET, ALLOW, "what the net worker asks",
+	    "clock_gettime clock_getres gettimeofday time nanosleep "
+	    "clock_nanosleep getpid gettid getppid getuid geteuid getgid "
+	    "getegid getrandom sysinfo uname" },
+
 	/* glibc makes threads in the older way, which can be looked into. */
-	{ BROKER, ENOSYS, "clone with arguments in memory", "clone3" },
+	{ BROKER | NET, ENOSYS, "clone with arguments in memory", "clone3" },
 
 	{ SKILL, EPERM, "System V IPC",
 	    "shmget shmat shmctl shmdt semget semop semtimedop semctl msgget "
@@ -335,6 +355,31 @@ static const struct rule rules[] = {
 	/* Our own processes have no use for new code. */
 	{ OURS, "mmap", ALLOW, IS(2, EXECUTABLE, 0), NONE },
 	{ OURS, "mprotect", ALLOW, IS(2, EXECUTABLE, 0), NONE },
+	/* The net worker makes threads and no processes, reads files only. */
+	{ NET, "clone", ALLOW,
+	    IS(0, ISOLATE | CLONE_PTRACE | CLONE_THREAD, CLONE_THREAD), NONE },
+	{ NET, "open", ALLOW, IS(1, CREATES | O_ACCMODE | O_TRUNC, O_RDONLY),
+	    NONE },
+	{ NET, "openat", ALLOW, IS(2, CREATES | O_ACCMODE | O_TRUNC, O_RDONLY),
+	    NONE },
+	{ NET, "socket", ALLOW, IS(0, WORD, AF_INET), NONE },
+	{ NET, "socket", ALLOW, IS(0, WORD, AF_INET6), NONE },
+	{ NET, "socket", ALLOW, IS(0, WORD, AF_NETLINK),
+	    IS(2, WORD, NETLINK_ROUTE) },
+	/* How libcurl hears of a look-up's end. */
+	{ NET, "socketpair", ALLOW, IS(0, WORD, AF_UNIX),
+	    IS(1, SOCK_KIND, SOCK_STREAM) },
+	{ NET, "fcntl", ALLOW, IS(1, WORD, F_DUPFD_CLOEXEC), NONE },
+	{ NET, "fcntl", ALLOW, IS(1, WORD, F_GETFD), NONE },
+	{ NET, "fcntl", ALLOW, IS(1, WORD, F_SETFD), NONE },
+	{ NET, "fcntl", ALLOW, IS(1, WORD, F_GETFL), NONE },
+	{ NET, "fcntl", ALLOW, IS(1, WORD, F_SETFL), NONE },
+	{ NET, "ioctl", ALLOW, IS(1, WORD, FIONREAD), NONE },
+	{ NET, "ioctl", ALLOW, IS(1, WORD, FIONBIO), NONE },
+	{ NET, "prctl", ALLOW, IS(0, WORD, PR_SET_NAME), NONE },
+	{ NET, "mmap", ALLOW, IS(2, EXECUTABLE, 0), NONE },
+	{ NET, "mprotect", ALLOW, IS(2, EXECUTABLE, 0), NONE },
+
 	/* The worker's own filter, and what libseccomp asks beforehand. */
 	{ BROKER, "seccomp", ALLOW, IS(0, WORD, SECCOMP_SET_MODE_STRICT),
 	    NONE },
@@ -833,7 +878,7 @@ group_fits(const struct group *g, char name[32])
 	while (next_word(&at, name)) {
 		if (!known(name))
 			return false;
-		for (role = SKILL; role <= WORKER; role <<= 1) {
+		for (role = SKILL; role <= NET; role <<= 1) {
 			if ((g->roles & role) != 0 && rows_for(name, role) != 1)
 				return false;
 		}

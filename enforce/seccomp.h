@@ -15,7 +15,8 @@ enum seccomp_role {
 	SECCOMP_SKILL,		/* an allowlist; the attack list is notified */
 	SECCOMP_BROKER,		/* the broker after start-up */
 	SECCOMP_WORKER,		/* the file worker */
-	SECCOMP_WALKER		/* the one that searches: it reads */
+	SECCOMP_WALKER,		/* the one that searches: it reads */
+	SECCOMP_NET		/* the net worker: a program of its own */
 };
 
 struct seccomp_program {

@@ -298,6 +298,7 @@ doctor_main(int argc, char **argv)
 	}
 	if (settings_load(&settings, &o, why, sizeof(why)) == -1) {
 		warnx("%s", why);
+		settings_clear(&settings);
 		return EXIT_CONFIG;
 	}
 	d = calloc(1, sizeof(*d));

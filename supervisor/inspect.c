@@ -383,7 +383,7 @@ inspect_tools(int argc, char **argv)
 		json_put_string(&b, tools[i].description,
 		    strlen(tools[i].description));
 		buf_printf(&b, ",\"implemented\":%s,\"inputSchema\":",
-		    tools[i].run == NULL ? "false" : "true");
+		    registry_built(&tools[i]) ? "true" : "false");
 		registry_schema(&tools[i], &b);
 		buf_puts(&b, "}");
 	}

@@ -542,7 +542,7 @@ warn_unused(const struct run *r)
 {
 	static const char *const keys[] = { "spool", "max_ledger_mb",
 		"audit_append_only", "audit_mark_seconds", "quarantine_after",
-		"revoked", "ca_file", "http_allow_addresses" };
+		"revoked" };
 	size_t i;
 
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {

@@ -87,6 +87,7 @@ look_for_headers() {
 		for file in "$folder"/*.c; do
 			[ -f "${file%.c}.h" ] && continue
 			case $file in
+			tools/net_main.c) grep -q '"tools/http.h"' "$file" ;;
 			broker/channel.c) grep -q '"broker/broker.h"' "$file" ;;
 			supervisor/main.c | supervisor/run.c | \
 			    supervisor/inspect.c | supervisor/client.c | \

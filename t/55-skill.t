@@ -285,7 +285,9 @@ language() { # PROGRAM NAME [YAML-LINE...]: main on standard input prints "ran"
 	t_name=$2
 	shift 2
 	if [ ! -x "$t_program" ]; then
-		skip "$t_name" "no $t_program"
+		# Node is nothing that the tests ask for.
+		[ "$t_program" = /usr/bin/node ] ||
+			skip "$t_name" "no $t_program"
 		cat >/dev/null
 		return
 	fi

@@ -33,6 +33,7 @@ trap 'exit 130' INT TERM HUP
 cp -R .ci t man README.md Makefile audit enforce tools broker supervisor "$copy/"
 mkdir -p "$copy/$build" "$copy/$(dirname "$bin")"
 cp "$bin" "$copy/$bin"
+cp -R "$(dirname "$bin")/libexec" "$copy/$(dirname "$bin")/"
 cp -R "$build/unit" "$copy/$build/"
 chown -R 54321:54321 "$copy"
 echo "As an ordinary user:"

@@ -40,6 +40,14 @@ static const struct {
 	    "the expression takes too long on a line; make it simpler" },
 	[FAIL_NOT_IMPLEMENTED] = { "not_implemented",
 	    "this version has no such tool yet" },
+	[FAIL_HTTP_ERROR] = { "http_error",
+	    "the server's answer was cut off, is not HTTP or leads in circles" },
+	[FAIL_TLS_ERROR] = { "tls_error",
+	    "no secure connection: certificate, name or protocol do not fit" },
+	[FAIL_RESOLVE_ERROR] = { "resolve_error",
+	    "the name server knows no address for the host" },
+	[FAIL_CONNECT_ERROR] = { "connect_error",
+	    "there is no connection to the host" },
 };
 
 static const char *const outcomes[] = {
@@ -86,6 +94,7 @@ call_free(struct call *c)
 	if (c->rpc.tool != NULL)
 		freezero(c->rpc.tool, strlen(c->rpc.tool));
 	cJSON_Delete(c->rpc.args);
+	free(c->rpc.traceparent);
 	free(c->rpc.tracestate);
 	call_clear_resource(c);
 	buf_clear(&c->run.result);

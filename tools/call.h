@@ -58,6 +58,10 @@ enum failure {
 	FAIL_INVALID_PATTERN,
 	FAIL_TOO_COMPLEX,
 	FAIL_NOT_IMPLEMENTED,
+	FAIL_HTTP_ERROR,
+	FAIL_TLS_ERROR,
+	FAIL_RESOLVE_ERROR,
+	FAIL_CONNECT_ERROR,
 	FAIL_COUNT
 };
 
@@ -82,6 +86,7 @@ struct call {
 		cJSON		*args;		/* owned; NULL when missing */
 		struct trace	 trace;		/* governs this call */
 		bool		 own_trace;	/* it came with the call */
+		char		*traceparent;	/* the call's own, as given */
 		char		*tracestate;	/* to pass on, or NULL */
 		size_t		 budget;	/* bytes the result may take */
 		uint64_t	 conn;		/* who gets the answer */
@@ -110,6 +115,7 @@ struct call {
 		enum outcome	 outcome;
 		enum failure	 failure;
 		int		 error;		/* errno behind it, or 0 */
+		int		 code;		/* or a library's number */
 		struct buf	 result;	/* a JSON object's text */
 		bool		 cut;		/* shortened to the budget */
 		uint64_t	 written;	/* bytes put on disk */

@@ -17,6 +17,7 @@
 #include "audit/json.h"
 #include "tools/file.h"
 #include "tools/find.h"
+#include "tools/http.h"
 #include "tools/memory.h"
 
 #define TEXT_MAX ((int64_t)1024 * 1024) /* no text exceeds its request */
@@ -136,7 +137,7 @@ static const struct tool tools[] = {
 		{ "headers", ARG_MAP, false, 0, 0, NULL, CHECK_NONE,
 		    "request headers" },
 		TIMEOUT_ARG },
-	    NULL, NULL, NULL, NULL },
+	    http_fetch_shape, http_place, NULL, NULL },
 	{ "HttpPost",
 	    "Send a body to a URL of a granted host.",
 	    { { "url", ARG_TEXT, true, 8, TEXT_MAX, NULL, CHECK_NONE,
@@ -150,7 +151,7 @@ static const struct tool tools[] = {
 		{ "headers", ARG_MAP, false, 0, 0, NULL, CHECK_NONE,
 		    "request headers" },
 		TIMEOUT_ARG },
-	    NULL, NULL, NULL, NULL },
+	    http_post_shape, http_place, NULL, NULL },
 };
 
 #define TOOLS_N (sizeof(tools) / sizeof(tools[0]))
@@ -186,6 +187,12 @@ size_t
 registry_index(const struct tool *tool)
 {
 	return (size_t)(tool - tools);
+}
+
+bool
+registry_built(const struct tool *tool)
+{
+	return tool->run != NULL || tool->place != NULL;
 }
 
 const char *const *
@@ -728,7 +735,7 @@ registry_check(struct call *c, struct invocation *inv)
 		return refuse(c, reason);
 	if (!check_shape(c))
 		return CHECK_BAD_ARGS;
-	if (c->check.tool->run == NULL)
+	if (!registry_built(c->check.tool))
 		return fails(c, FAIL_NOT_IMPLEMENTED);
 	return check_resource(c, inv);
 }

@@ -38,7 +38,8 @@ enum arg_check {
 enum place {
 	PLACE_LOOP,		/* short and never blocking: in the broker */
 	PLACE_FILE_WORKER,	/* writes, syncs, reads more than 64 KiB */
-	PLACE_WALK_WORKER	/* searches */
+	PLACE_WALK_WORKER,	/* searches */
+	PLACE_NET		/* the net worker, which has a program of its own */
 };
 
 struct tool_arg {
@@ -62,7 +63,10 @@ struct tool {
 	bool		(*shape)(struct call *);
 	/* NULL: in the loop. */
 	enum place	(*place)(const struct call *);
-	/* NULL: the tool is not part of this version (not_implemented). */
+	/*
+	 * NULL with a place: that place has its own way. NULL without one: the
+	 * tool is not part of this version (not_implemented).
+	 */
 	void		(*run)(struct call *, struct invocation *);
 	/*
 	 * NULL, or what is left to do in the broker after a success elsewhere:
@@ -76,6 +80,9 @@ struct tool {
 const struct tool *registry_tools(size_t *n);
 const struct tool *registry_find(const char *name);
 size_t		 registry_index(const struct tool *);
+
+/* Is it part of this version? */
+bool		 registry_built(const struct tool *);
 
 /* The names, NULL-terminated, in table order. */
 const char *const *registry_names(void);

@@ -409,6 +409,65 @@ test_rows(const struct machine *m, enum seccomp_role role, bool notify)
 	seccomp_program_clear(&p);
 }
 
+/* The net worker's own table. */
+static void
+test_net(const struct machine *m)
+{
+	static const struct {
+		const char *call;
+		uint64_t args[4];
+		int want;
+	} net[] = {
+		{ "read", { 0 }, ALLOW }, { "connect", { 0 }, ALLOW },
+		{ "socket", { AF_INET, SOCK_STREAM, 0 }, ALLOW },
+		{ "socket", { AF_INET6, SOCK_DGRAM, 0 }, ALLOW },
+		{ "socket", { AF_NETLINK, SOCK_RAW, 0 }, ALLOW },
+		{ "socket", { AF_NETLINK, SOCK_RAW, 9 }, EPERM },
+		{ "socket", { AF_UNIX, SOCK_STREAM, 0 }, EPERM },
+		{ "socket", { AF_PACKET, SOCK_RAW, 0 }, EPERM },
+		{ "socket", { AF_VSOCK, SOCK_STREAM, 0 }, EPERM },
+		{ "socketpair", { AF_UNIX, SOCK_STREAM, 0 }, ALLOW },
+		{ "socketpair", { AF_UNIX, SOCK_DGRAM, 0 }, EPERM },
+		{ "openat", { 0, 0, O_RDONLY | O_CLOEXEC }, ALLOW },
+		{ "openat", { 0, 0, O_WRONLY }, EPERM },
+		{ "openat", { 0, 0, O_RDWR }, EPERM },
+		{ "openat", { 0, 0, O_RDONLY | O_CREAT }, EPERM },
+		{ "openat", { 0, 0, O_RDONLY | O_TRUNC }, EPERM },
+		{ "openat2", { 0 }, EPERM }, { "listen", { 0 }, EPERM },
+		{ "accept4", { 0 }, EPERM },
+		{ "mmap", { 0, 1, PROT_READ, 0 }, ALLOW },
+		{ "mmap", { 0, 1, PROT_READ | PROT_EXEC, 0 }, EPERM },
+		{ "mprotect", { 0, 1, PROT_EXEC, 0 }, EPERM },
+		{ "clone", { CLONE_VM | CLONE_THREAD | CLONE_SIGHAND },
+		    ALLOW },
+		{ "clone", { SIGCHLD }, EPERM },
+		{ "clone", { CLONE_THREAD | CLONE_NEWUSER }, EPERM },
+		{ "clone3", { 0 }, ENOSYS }, { "execve", { 0 }, EPERM },
+		{ "execveat", { 0 }, EPERM }, { "ptrace", { 0 }, EPERM },
+		{ "kill", { 0 }, EPERM }, { "tgkill", { 0 }, EPERM },
+		{ "unlinkat", { 0 }, EPERM }, { "mkdirat", { 0 }, EPERM },
+		{ "setuid", { 0 }, EPERM }, { "mount", { 0 }, EPERM },
+		{ "memfd_create", { 0 }, EPERM },
+		{ "io_uring_setup", { 0 }, EPERM },
+	};
+	struct seccomp_program p;
+	unsigned wrong = 0;
+	size_t i, n = sizeof(net) / sizeof(net[0]);
+
+	if (!ok(compile(m->arch, SECCOMP_NET, false, false, &p),
+		"%s: the net worker's filter compiles", m->name))
+		return;
+	for (i = 0; i < n; i++) {
+		if (answer(&p, m->arch, (uint32_t)number(m, net[i].call),
+			net[i].args, 4) == net[i].want)
+			continue;
+		wrong++;
+		printf("# row %zu: %s\n", i, net[i].call);
+	}
+	ok(wrong == 0, "%s: %zu rows of the net worker", m->name, n);
+	seccomp_program_clear(&p);
+}
+
 static uint64_t
 next_random(uint64_t *state)
 {
@@ -1179,6 +1238,7 @@ main(void)
 		for (role = SECCOMP_SKILL; role <= SECCOMP_WORKER; role++)
 			test_rows(&machines[i], role, true);
 		test_rows(&machines[i], SECCOMP_SKILL, false);
+		test_net(&machines[i]);
 		test_properties(&machines[i]);
 		test_numbers(&machines[i]);
 		test_connect(&machines[i]);

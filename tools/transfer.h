@@ -1,0 +1,76 @@
+#ifndef TOOLS_TRANSFER_H
+#define TOOLS_TRANSFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <cjson/cJSON.h>
+#include <curl/curl.h>
+
+#include "audit/buf.h"
+#include "enforce/glob.h"
+#include "enforce/host.h"
+#include "tools/http.h"
+
+/* One HTTP call in the net worker: the URL's reading, its hops, its answer. */
+
+#define TRANSFER_LISTS	3	/* the skill's and two ceilings */
+
+struct transfer_rules {
+	struct glob_set	*lists[TRANSFER_LISTS];	/* all must match */
+	size_t		 lists_n;
+	struct host_network *networks;	/* that the operator allows */
+	size_t		 networks_n;
+	struct curl_blob ca;		/* len 0: the system's */
+	int		 route_fd;
+};
+
+struct transfer {
+	TAILQ_ENTRY(transfer) next;
+	const struct transfer_rules *rules;
+	uint64_t	 id;
+	cJSON		*request;
+	char		*body;		/* to send */
+	size_t		 body_len;
+	CURL		*easy;
+	CURLU		*url;		/* checked; what is used */
+	struct curl_slist *fields;
+	struct host_target target;
+	bool		 running;
+	bool		 post;
+	bool		 own_fields;	/* still at the first origin */
+	unsigned	 hops;
+	int64_t		 until;		/* clock_boot */
+	bool		 vetoed;	/* an address of this hop */
+	bool		 overflow;	/* too many header bytes */
+	size_t		 seen;		/* header bytes */
+	struct buf	 headers;
+	struct buf	 in;		/* the body */
+	struct http_result result;
+	char		*shown;		/* the last URL */
+	struct buf	 out;		/* the answer but its body */
+	size_t		 sent;		/* of out and in */
+};
+
+TAILQ_HEAD(transfer_list, transfer);
+
+/* Takes request and body. NULL with ENOMEM; then they are freed. */
+struct transfer	*transfer_new(const struct transfer_rules *, uint64_t id,
+		    cJSON *request, char *body, size_t body_len);
+void		 transfer_free(struct transfer *);
+
+/* Read the URL and judge it; nothing touches the network. */
+void		 transfer_check(struct transfer *, struct http_verdict *);
+
+/* Begin, after transfer_check said HTTP_MAY. False: the result is made. */
+bool		 transfer_start(struct transfer *, CURLM *);
+
+/*
+ * The library is done with a request. False: a redirect was followed and it
+ * goes on; true: the result is made.
+ */
+bool		 transfer_ended(struct transfer *, CURLM *, CURLcode);
+
+#endif
