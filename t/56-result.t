@@ -140,6 +140,7 @@ is "$(jq -r .outcome "$T/swap.json")" success "without that it is written"
 mkdir "$T/held"
 rm -f "$T/in"
 mkfifo "$T/in"
+: >"$T/out" # what the run before said is not said by this one
 "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
     --result "$T/held/r.json" swap <"$T/in" >"$T/out" 2>"$T/err" &
 RUN=$!
