@@ -1267,23 +1267,9 @@ clear(struct broker *b)
 	counters_unmap(b->counters);
 }
 
-int
-broker_run(const struct broker_job *job)
+static void
+init(struct broker *b, const struct broker_job *job)
 {
-	struct broker *b = calloc(1, sizeof(*b));
-	char frontmatter_hash[DIGEST_HEX] = "";
-	struct counters nothing;
-	struct broker_message m;
-	bool loaded;
-
-	if (b == NULL)
-		return 1;
-	/* A limit on file sizes is an error of a write, not our end. */
-	signal(SIGXFSZ, SIG_IGN);
-	settle_process(job);
-	if (settle_descriptors(job) == -1)
-		return 1;
-	memset(&nothing, 0, sizeof(nothing));
 	b->job = job;
 	b->log = job->log;
 	b->skill_fd = b->uid_lock = b->abstract_fd = -1;
@@ -1294,6 +1280,19 @@ broker_run(const struct broker_job *job)
 	b->clockwork.timer_fd = -1;
 	b->result.exit_code = -1;
 	spawn_init(&b->sandbox);
+}
+
+/* The whole life of the invocation; the exit status of this process. */
+static int
+live(struct broker *b)
+{
+	const struct broker_job *job = b->job;
+	char frontmatter_hash[DIGEST_HEX] = "";
+	struct counters nothing;
+	struct broker_message m;
+	bool loaded;
+
+	memset(&nothing, 0, sizeof(nothing));
 	b->digest = digest_new(NULL, 0);
 	if (b->digest == NULL)
 		return 1;
@@ -1320,6 +1319,23 @@ broker_run(const struct broker_job *job)
 	m.result = b->result;
 	broker_send(job->control_fd, &m);
 	clear(b);
-	free(b);
 	return loaded ? 0 : 1;
+}
+
+int
+broker_run(const struct broker_job *job)
+{
+	struct broker *b = calloc(1, sizeof(*b));
+	int status = 1;
+
+	if (b == NULL)
+		return 1;
+	/* A limit on file sizes is an error of a write, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
+	settle_process(job);
+	init(b, job);
+	if (settle_descriptors(job) == 0)
+		status = live(b);
+	free(b);
+	return status;
 }

@@ -112,6 +112,7 @@ skill() {
 
 # broker_run [OPTIONS] SKILL [-- ARG...]: `run` in the test's store; leaves RC,
 # $T/out, $T/err, $T/result.json
+# shellcheck disable=SC2034 # the tests read these three
 broker_run() {
 	rm -f "$T/result.json"
 	"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
