@@ -45,7 +45,7 @@ struct verify_report {
 	size_t	 n;		/* of those that are kept, in order */
 };
 
-#define VERIFY_PATIENCE	(2 * CLOCK_SECOND)
+#define VERIFY_PATIENCE	(5 * CLOCK_SECOND)
 
 struct verify_wish {
 	const char *invocation;	/* this one alone, or NULL */
