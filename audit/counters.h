@@ -27,6 +27,7 @@ struct counters {
 	_Atomic uint64_t timeouts;
 	_Atomic uint64_t rejected;
 	_Atomic uint64_t truncated;	/* answers that were cut */
+	_Atomic uint64_t bad_traces;	/* invalid traceparents of calls */
 	_Atomic uint64_t waiting;	/* rows in the memory queue */
 };
 

@@ -743,12 +743,31 @@ on_net(struct broker *b)
 	enum http_event event;
 	struct call *call;
 
-	while ((call = http_service(b->dispatch.http, &event)) != NULL) {
+	while (server_has_room(b->server) &&
+	    (call = http_service(b->dispatch.http, &event)) != NULL) {
 		if (event == HTTP_EVENT_GO)
 			dispatch_go(&b->dispatch, call);
 		else
 			server_finished(b->server, call, FAIL_NONE);
 	}
+}
+
+/* A worker's answer is not even read while nobody takes those before it. */
+static struct pollfd
+poll_worker(const struct broker *b, int fd, short events)
+{
+	if (!server_has_room(b->server))
+		events &= ~POLLIN;
+	return (struct pollfd){ events == 0 ? -1 : fd, events, 0 };
+}
+
+static int
+poll_timeout(const struct broker *b)
+{
+	if (server_busy(b->server) || worker_failed(b->dispatch.worker) ||
+	    worker_failed(b->dispatch.walker))
+		return 0;
+	return server_has_room(b->server) ? http_due(b->dispatch.http) : -1;
 }
 
 static void
@@ -757,7 +776,6 @@ serve(struct broker *b)
 	enum { TIMER, SUPERVISOR, INIT, PIDFD, WORKER, WALKER, NET, FIXED };
 	struct pollfd fds[FIXED + SERVER_POLLFDS];
 	size_t n;
-	int timeout;
 
 	while (!b->skill_ended) {
 		fds[TIMER] = (struct pollfd){ b->clockwork.timer_fd, POLLIN, 0 };
@@ -767,19 +785,14 @@ serve(struct broker *b)
 		    (struct pollfd){ b->sandbox.control_fd, POLLIN, 0 };
 		fds[PIDFD] =
 		    (struct pollfd){ b->sandbox.init_pidfd, POLLIN, 0 };
-		fds[WORKER] = (struct pollfd){ worker_fd(b->dispatch.worker),
-			worker_events(b->dispatch.worker), 0 };
-		fds[WALKER] = (struct pollfd){ worker_fd(b->dispatch.walker),
-			worker_events(b->dispatch.walker), 0 };
-		fds[NET] = (struct pollfd){ http_fd(b->dispatch.http),
-			http_events(b->dispatch.http), 0 };
+		fds[WORKER] = poll_worker(b, worker_fd(b->dispatch.worker),
+		    worker_events(b->dispatch.worker));
+		fds[WALKER] = poll_worker(b, worker_fd(b->dispatch.walker),
+		    worker_events(b->dispatch.walker));
+		fds[NET] = poll_worker(b, http_fd(b->dispatch.http),
+		    http_events(b->dispatch.http));
 		n = server_poll(b->server, fds + FIXED);
-		timeout = server_busy(b->server) ||
-			worker_failed(b->dispatch.worker) ||
-			worker_failed(b->dispatch.walker)
-		    ? 0
-		    : http_due(b->dispatch.http);
-		if (poll(fds, FIXED + n, timeout) == -1 && errno != EINTR)
+		if (poll(fds, FIXED + n, poll_timeout(b)) == -1 && errno != EINTR)
 			break;
 		if (fds[TIMER].revents != 0)
 			on_clock(b);
@@ -913,6 +926,10 @@ finish(struct broker *b)
 	/* When init is reaped, the kernel has ended all that was below it. */
 	spawn_kill(&b->sandbox);
 	spawn_wait(&b->sandbox);
+	if (counters_get(b->counters, bad_traces) > 0)
+		log_line(&b->log, LOG_LEVEL_WARN,
+		    "an invalid traceparent was ignored calls=%llu",
+		    (unsigned long long)counters_get(b->counters, bad_traces));
 	if (b->attempts_rest > 0)
 		record_attempt(b, &(struct spawn_attempt){ .nr = -1,
 			.count = b->attempts_rest });

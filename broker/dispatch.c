@@ -467,19 +467,24 @@ unknown_param(const cJSON *params, const char *const *known)
 	return NULL;
 }
 
-/* A call's own trace context; one that is invalid is as if not given. */
+/* A call's own trace context; one that is invalid counts, and is as if not given. */
 static void
 take_trace(const struct dispatch *d, const cJSON *params, struct call *c)
 {
-	const char *parent = cJSON_GetStringValue(
-	    cJSON_GetObjectItemCaseSensitive(params, "traceparent"));
+	const cJSON *given =
+	    cJSON_GetObjectItemCaseSensitive(params, "traceparent");
+	const char *parent = cJSON_GetStringValue(given);
 	const char *state = cJSON_GetStringValue(
 	    cJSON_GetObjectItemCaseSensitive(params, "tracestate"));
 
 	c->rpc.trace = d->inv->trace;
-	if (parent == NULL ||
-	    !trace_parse(parent, strlen(parent), &c->rpc.trace))
+	if (given == NULL)
 		return;
+	if (parent == NULL ||
+	    !trace_parse(parent, strlen(parent), &c->rpc.trace)) {
+		counters_add(d->counters, bad_traces);
+		return;
+	}
 	c->rpc.own_trace = true;
 	c->rpc.traceparent = strdup(parent);
 	if (state != NULL && trace_state_valid(state, strlen(state)))

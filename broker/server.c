@@ -22,7 +22,8 @@
 
 #define DRAIN_NS (CLOCK_SECOND / 2)
 #define PEER_ROWS 64 /* rows about strangers; the last one counts the rest */
-#define BATCHES 3    /* answers of batches that grow at the same time */
+#define BATCHES 1    /* answers of batches that grow at the same time */
+#define IN_PLACE_MAX ((size_t)1024 * 1024) /* an answer made in the loop */
 #define CHUNK ((size_t)64 * 1024)      /* small answers share that much */
 #define SEND_MAX ((size_t)1024 * 1024) /* bytes of one turn */
 
@@ -63,7 +64,7 @@ struct conn {
 	bool ended;  /* nothing more will be read */
 	bool deaf;   /* nothing more will be written */
 	bool broken; /* an answer could not be made: to be closed */
-	bool parked; /* its next message waits for the end of a batch */
+	bool parked; /* its next message is a batch that has to wait */
 	unsigned in_flight;
 	struct frame frame;
 	struct digest *digest;
@@ -151,14 +152,10 @@ out_clear(struct server *s, struct conn *c)
 static void
 batch_gone(struct server *s, struct conn *c)
 {
-	struct conn *other;
-
 	if (c->batch.root == NULL)
 		return;
 	batch_clear(&c->batch);
 	s->batches--;
-	TAILQ_FOREACH (other, &s->list, next)
-		other->parked = false;
 }
 
 static void
@@ -215,18 +212,22 @@ server_open(struct server *s)
 
 /* --- writing --- */
 
-/* Bytes of answers that nobody has taken yet, unfinished ones included. */
-static size_t
-held(const struct server *s)
+/*
+ * Would an answer of that many bytes keep within what may be unsent? A batch
+ * that is being worked off has its whole answer set aside. With nothing unsent
+ * there is always room, so nothing here waits for itself.
+ */
+static bool
+has_room(const struct server *s, size_t answer)
 {
-	const struct conn *c;
-	size_t n = s->unsent;
+	return s->unsent + s->batches * CALL_RESPONSE_MAX + answer <=
+	       SERVER_UNSENT;
+}
 
-	TAILQ_FOREACH (c, &s->list, next) {
-		if (c->batch.reply != NULL)
-			n += c->batch.reply->text.len;
-	}
-	return n;
+bool
+server_has_room(const struct server *s)
+{
+	return has_room(s, CALL_RESPONSE_MAX);
 }
 
 /* Where the next answer goes; NULL: no memory, and the connection is broken. */
@@ -448,6 +449,12 @@ batch_step(struct server *s, struct conn *c)
 }
 
 static bool
+may_begin_batch(const struct server *s)
+{
+	return s->batches < BATCHES && server_has_room(s);
+}
+
+static bool
 looks_like_batch(const char *text, size_t len)
 {
 	while (len > 0 && strchr(" \t\r\n", *text) != NULL && *text != '\0') {
@@ -464,7 +471,7 @@ message(struct server *s, struct conn *c, const char *text, size_t len)
 	struct json_span span = {text, len};
 	cJSON *root;
 
-	c->parked = s->batches == BATCHES && looks_like_batch(text, len);
+	c->parked = looks_like_batch(text, len) && !may_begin_batch(s);
 	if (c->parked)
 		return false;
 	root = json_parse(text, len, true);
@@ -483,10 +490,7 @@ message(struct server *s, struct conn *c, const char *text, size_t len)
 	return true;
 }
 
-/*
- * May another request of this connection begin? A batch was read when it
- * began: it goes on whatever is unsent, or several could wait for each other.
- */
+/* May another request of this connection begin? A batch has its room. */
 static bool
 conn_may_begin(const struct server *s, const struct conn *c)
 {
@@ -495,7 +499,7 @@ conn_may_begin(const struct server *s, const struct conn *c)
 		return false;
 	if (c->batch.root != NULL)
 		return !c->batch.waiting;
-	return !c->parked && held(s) < SERVER_UNSENT;
+	return c->parked ? may_begin_batch(s) : has_room(s, IN_PLACE_MAX);
 }
 
 static bool
@@ -666,7 +670,7 @@ static bool
 wants_read(const struct server *s, const struct conn *c)
 {
 	return c->judged && !c->ended && !conn_has_work(c) && s->opened &&
-	       s->in_flight < SERVER_CONNS && held(s) < SERVER_UNSENT;
+	       s->in_flight < SERVER_CONNS && has_room(s, IN_PLACE_MAX);
 }
 
 /*

@@ -15,7 +15,7 @@
 
 #define SERVER_CONNS	16	/* connections, and calls in flight (SPEC 5) */
 #define SERVER_JUDGED	4	/* connections that wait for their verdict */
-#define SERVER_UNSENT	((size_t)48 * 1024 * 1024)
+#define SERVER_UNSENT	((size_t)48 * 1024 * 1024) /* bytes of answers */
 #define SERVER_POLLFDS	(SERVER_CONNS + SERVER_JUDGED + 2)
 
 struct server;
@@ -51,6 +51,12 @@ void		 server_open(struct server *);
 
 /* Has a process of the sandbox connected yet? */
 bool		 server_connected(const struct server *);
+
+/*
+ * Is there room for the longest answer of a worker? While there is not, what
+ * workers have to say waits with them.
+ */
+bool		 server_has_room(const struct server *);
 
 /* A call that a worker gave back; why is FAIL_NONE when it has finished. */
 void		 server_finished(struct server *, struct call *, enum failure why);

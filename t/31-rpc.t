@@ -460,6 +460,8 @@ is "$(sed 's/^1 //' "$T/out" | jq -c '[.id, .error.code]' | sort | uniq -c |
     tr -s ' \n' ' ')" \
     ' 1 [1,null] 1 [2,null] 1 [3,null] 1 [4,-32603] 11 [5,null] 1 [6,null] ' \
     "an invalid trace context is never an error"
+like "$(cat "$T/err")" 'an invalid traceparent was ignored calls=11' \
+    "it is counted, and said once"
 is "$(rows skill.invoked_started '| [.trace_id, .invocation_trace_id]')" \
     "[\"$tid\",null]" "--traceparent is the invocation's trace"
 with_own=$(segment | jq -c "select(.payload.trace_id == \"$own\") |
