@@ -28,7 +28,7 @@ ZERO := $(shell $(CC) -Werror -ftrivial-auto-var-init=zero -x c -c -o /dev/null 
 HARDEN = -D_FORTIFY_SOURCE=3 -fstack-protector-strong \
 	-fstack-clash-protection -fcf-protection \
 	$(ZERO) -fPIE
-HARDEN_LD = -pie -Wl,-z,relro,-z,now,-z,noexecstack
+HARDEN_LD = -pie -Wl,-z,relro,-z,now,-z,noexecstack,--as-needed,--gc-sections
 # libbsd's overlay keeps the includes of the BSDs (<string.h>, <stdlib.h>).
 DEFS = -std=c11 -D_GNU_SOURCE -DCYBEROS_VERSION='"$(VERSION)"' \
 	-DLIBEXECDIR='"$(LIBEXECDIR)"' -I. -isystem /usr/include/bsd \
@@ -38,18 +38,25 @@ SANITIZE =
 CFLAGS_ALL = $(DEFS) $(OPT) $(WARN) $(if $(SANITIZE),,$(HARDEN)) $(SANITIZE) \
 	$(CFLAGS)
 LDFLAGS_ALL = $(if $(SANITIZE),,$(HARDEN_LD)) $(SANITIZE) $(LDFLAGS)
-LIBS = -lpcre2-8 -lseccomp -lcjson -lyaml -lcrypto -lbsd -lm -lpthread
+# Loading shared libraries is a third of what a start costs, so those that
+# have an archive are linked from it; STATIC= links none of them.
+STATIC = $(if $(SANITIZE),,1)
+archive = $(if $(STATIC),$(if $(wildcard $(shell $(CC) -print-file-name=lib$(1).a)),-l:lib$(1).a,-l$(1)),-l$(1))
+LIBS := $(foreach l,pcre2-8 seccomp cjson yaml crypto bsd md,$(call archive,$(l))) -lm -lpthread
 
 FOLDERS = audit enforce tools broker supervisor
 # cyberos-net is a program of its own, with a few files of ours.
 NET = $(dir $(BIN))libexec/cyberos/cyberos-net
 NET_SRC = tools/net_main.c tools/transfer.c
 NET_OBJ = $(NET_SRC:%.c=$(B)/%.o) $(patsubst %,$(B)/%.o,audit/buf audit/clock \
-	audit/json enforce/fence enforce/glob enforce/host enforce/landlock \
-	enforce/route enforce/seccomp)
-NET_LIBS = -lcurl -lseccomp -lcjson -lbsd -lm
-SRC = $(filter-out $(NET_SRC),$(sort $(foreach f,$(FOLDERS),$(wildcard $(f)/*.c))))
-OBJ = $(SRC:%.c=$(B)/%.o)
+	audit/json enforce/fence enforce/filter enforce/filters enforce/glob \
+	enforce/host enforce/landlock enforce/route)
+NET_LIBS = -lcurl -lcjson -lbsd -lm
+# The system call filters are compiled when we are.
+FILTERS = $(B)/enforce/filters.c
+FILTERS_OBJ = $(B)/enforce/filter_main.o $(B)/enforce/seccomp.o
+SRC = $(filter-out $(NET_SRC) enforce/filter_main.c,$(sort $(foreach f,$(FOLDERS),$(wildcard $(f)/*.c))))
+OBJ = $(SRC:%.c=$(B)/%.o) $(FILTERS:.c=.o)
 LIBOBJ = $(filter-out $(B)/supervisor/main.o,$(OBJ))
 UNITS = $(patsubst t/unit/%.c,$(B)/unit/%.t,$(sort $(wildcard t/unit/*.c)))
 SKILLS_C = $(sort $(wildcard t/skills/*/main.c))
@@ -72,6 +79,18 @@ $(NET): $(NET_OBJ)
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+$(B)/filters: $(FILTERS_OBJ)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(FILTERS_OBJ) -lseccomp -lbsd
+
+$(FILTERS): $(B)/filters
+	$(say) MAKE $@
+	$(Q)./$< >$@.new && mv $@.new $@
+
+$(FILTERS:.c=.o): $(FILTERS)
 	$(say) CC $<
 	$(Q)$(CC) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
@@ -149,4 +168,4 @@ help:
 
 .PHONY: all build deps deps-test deps-bench demo test tests asan lint bench install clean help
 
--include $(OBJ:.o=.d) $(NET_OBJ:.o=.d)
+-include $(OBJ:.o=.d) $(NET_OBJ:.o=.d) $(FILTERS_OBJ:.o=.d)

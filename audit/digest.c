@@ -1,43 +1,51 @@
 /*
- * The hashes of the ledger. A digest that cannot be computed would leave a
- * hole in the chain, so after digest_new has succeeded a failure of the library
- * ends the process instead of yielding a wrong value.
+ * The hashes of the ledger, by the library's plain calls: they need none of
+ * its providers and none of its configuration, so nothing is loaded or fetched
+ * at start, and they cannot fail. The keyed form is RFC 2104 on top of them.
  */
+
+#define OPENSSL_SUPPRESS_DEPRECATED
 
 #include "audit/digest.h"
 
-#include <openssl/core_names.h>
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 
-#include <err.h>
-#include <errno.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert(SHA256_DIGEST_LENGTH == DIGEST_LEN, "what the texts have room for");
+
 struct digest {
-	EVP_MD *md;
-	EVP_MD_CTX *ctx;
-	EVP_MAC_CTX *mac; /* NULL without a key */
+	SHA256_CTX now;
+	bool keyed;
+	/* What every message begins with: the key's block, as RFC 2104 has it. */
+	SHA256_CTX inner, outer;
 };
 
-static int
+static void
 digest_set_key(struct digest *d, const void *key, size_t keylen)
 {
-	char name[] = "SHA256";
-	OSSL_PARAM params[2];
-	EVP_MAC *hmac = EVP_MAC_fetch(NULL, "HMAC", NULL);
+	unsigned char block[SHA256_CBLOCK] = {0};
+	size_t i;
 
-	if (hmac == NULL)
-		return -1;
-	params[0] = OSSL_PARAM_construct_utf8_string(
-	    OSSL_MAC_PARAM_DIGEST, name, 0);
-	params[1] = OSSL_PARAM_construct_end();
-	d->mac = EVP_MAC_CTX_new(hmac);
-	EVP_MAC_free(hmac);
-	if (d->mac == NULL || EVP_MAC_init(d->mac, key, keylen, params) != 1)
-		return -1;
-	return 0;
+	if (keylen > sizeof(block)) {
+		SHA256_Init(&d->now);
+		SHA256_Update(&d->now, key, keylen);
+		SHA256_Final(block, &d->now);
+	} else {
+		memcpy(block, key, keylen);
+	}
+	for (i = 0; i < sizeof(block); i++)
+		block[i] ^= 0x36;
+	SHA256_Init(&d->inner);
+	SHA256_Update(&d->inner, block, sizeof(block));
+	for (i = 0; i < sizeof(block); i++)
+		block[i] ^= 0x36 ^ 0x5c;
+	SHA256_Init(&d->outer);
+	SHA256_Update(&d->outer, block, sizeof(block));
+	explicit_bzero(block, sizeof(block));
+	d->keyed = true;
 }
 
 struct digest *
@@ -45,85 +53,57 @@ digest_new(const void *key, size_t keylen)
 {
 	struct digest *d = calloc(1, sizeof(*d));
 
-	if (d == NULL)
-		return NULL;
-	d->md = EVP_MD_fetch(NULL, "SHA256", NULL);
-	d->ctx = EVP_MD_CTX_new();
-	if (d->md == NULL || d->ctx == NULL ||
-	    (key != NULL && digest_set_key(d, key, keylen) == -1)) {
-		digest_free(d);
-		errno = EIO;
-		return NULL;
-	}
+	if (d != NULL && key != NULL)
+		digest_set_key(d, key, keylen);
 	return d;
 }
 
 struct digest *
 digest_copy(const struct digest *from)
 {
-	struct digest *d = digest_new(NULL, 0);
+	struct digest *d = malloc(sizeof(*d));
 
-	if (d == NULL || from->mac == NULL)
-		return d;
-	d->mac = EVP_MAC_CTX_dup(from->mac);
-	if (d->mac == NULL) {
-		digest_free(d);
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (d != NULL)
+		memcpy(d, from, sizeof(*d));
 	return d;
 }
 
 void
 digest_free(struct digest *d)
 {
-	if (d == NULL)
-		return;
-	EVP_MAC_CTX_free(d->mac);
-	EVP_MD_CTX_free(d->ctx);
-	EVP_MD_free(d->md);
-	free(d);
-}
-
-static void
-digest_must(int result)
-{
-	if (result != 1)
-		errx(125, "the hash library failed");
+	if (d != NULL)
+		freezero(d, sizeof(*d));
 }
 
 void
 digest_start(struct digest *d)
 {
-	if (d->mac != NULL)
-		digest_must(EVP_MAC_init(d->mac, NULL, 0, NULL));
+	if (d->keyed)
+		d->now = d->inner;
 	else
-		digest_must(EVP_DigestInit_ex2(d->ctx, d->md, NULL));
+		SHA256_Init(&d->now);
 }
 
 void
 digest_add(struct digest *d, const void *p, size_t n)
 {
-	if (d->mac != NULL)
-		digest_must(EVP_MAC_update(d->mac, p, n));
-	else
-		digest_must(EVP_DigestUpdate(d->ctx, p, n));
+	SHA256_Update(&d->now, p, n);
 }
 
 void
 digest_end(struct digest *d, char out[DIGEST_TEXT])
 {
 	static const char digits[] = "0123456789abcdef";
-	unsigned char raw[EVP_MAX_MD_SIZE];
-	size_t n = 0;
+	unsigned char raw[DIGEST_LEN];
 	int i;
 
-	if (d->mac != NULL) {
-		digest_must(EVP_MAC_final(d->mac, raw, &n, sizeof(raw)));
+	SHA256_Final(raw, &d->now);
+	if (d->keyed) {
+		d->now = d->outer;
+		SHA256_Update(&d->now, raw, sizeof(raw));
+		SHA256_Final(raw, &d->now);
 		strlcpy(out, "hmac-sha256:", DIGEST_TEXT);
 		out += strlen(out);
-	} else {
-		digest_must(EVP_DigestFinal_ex(d->ctx, raw, NULL));
 	}
 	for (i = 0; i < DIGEST_LEN; i++) {
 		*out++ = digits[raw[i] >> 4];

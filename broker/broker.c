@@ -1276,7 +1276,6 @@ clear(struct broker *b)
 	spawn_clear(&b->sandbox);
 	socket_clear(&b->socket);
 	clockwork_stop(&b->clockwork);
-	narrow_clear(&b->narrow);
 	grant_free(b->grant);
 	path_protect_free(b->protect);
 	digest_free(b->digest);

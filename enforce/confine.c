@@ -26,8 +26,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "enforce/filter.h"
 #include "enforce/landlock.h"
-#include "enforce/seccomp.h"
 
 /*
  * Where the new root is built. Nothing that is shown in the sandbox lies
@@ -138,10 +138,7 @@ step_keyring(const struct confine_plan *p)
 static int
 step_nested_namespaces(const struct confine_plan *p)
 {
-	if (!p->namespaces) {
-		errno = ENOTSUP;
-		return -1;
-	}
+	(void)p;
 	return write_file("/proc/sys/user/max_user_namespaces", "0");
 }
 
@@ -313,10 +310,6 @@ step_private_root(const struct confine_plan *p)
 		{ "/lib64", "lib64" }, { "/libx32", "libx32" } };
 	size_t i;
 
-	if (!p->namespaces) {
-		errno = ENOTSUP;
-		return -1;
-	}
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == -1 ||
 	    mount("tmpfs", NEW_ROOT, "tmpfs", MS_NOSUID | MS_NODEV,
 		"mode=755,size=1m,nr_inodes=512") == -1 ||
@@ -342,10 +335,6 @@ step_client(const struct confine_plan *p)
 {
 	struct mount_attr attr = { .attr_set = ATTR_SHOWN };
 
-	if (!p->namespaces) {
-		errno = ENOTSUP;
-		return -1;
-	}
 	if (mount("tmpfs", "usr/local/sbin", "tmpfs", MS_NOSUID | MS_NODEV,
 		"mode=755,size=4k,nr_inodes=8") == -1)
 		return -1;
@@ -360,10 +349,6 @@ step_private_tmp(const struct confine_plan *p)
 {
 	char name[256] = "tmp/";
 
-	if (!p->namespaces) {
-		errno = ENOTSUP;
-		return -1;
-	}
 	if (mkdir("tmp", 01777) == -1 ||
 	    mount("tmpfs", "tmp", "tmpfs",
 		MS_NOSUID | MS_NODEV | MS_NOEXEC, p->tmp_options) == -1)
@@ -390,10 +375,7 @@ step_devices(const struct confine_plan *p)
 		{ "/proc/self/fd/2", "dev/stderr" }, { "/tmp", "dev/shm" } };
 	size_t i;
 
-	if (!p->namespaces) {
-		errno = ENOTSUP;
-		return -1;
-	}
+	(void)p;
 	if (mkdir("dev", 0755) == -1)
 		return -1;
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
@@ -411,10 +393,7 @@ step_devices(const struct confine_plan *p)
 static int
 step_proc(const struct confine_plan *p)
 {
-	if (!p->namespaces) {
-		errno = ENOTSUP;
-		return -1;
-	}
+	(void)p;
 	return mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
 	    "hidepid=2");
 }
@@ -424,10 +403,7 @@ step_pivot_root(const struct confine_plan *p)
 {
 	struct mount_attr attr = { .attr_set = ATTR_DATA };
 
-	if (!p->namespaces) {
-		errno = ENOTSUP;
-		return -1;
-	}
+	(void)p;
 	if (syscall(SYS_pivot_root, ".", ".") == -1 ||
 	    umount2(".", MNT_DETACH) == -1 || chdir("/") == -1)
 		return -1;
@@ -437,10 +413,7 @@ step_pivot_root(const struct confine_plan *p)
 static int
 step_hostname(const struct confine_plan *p)
 {
-	if (!p->namespaces) {
-		errno = ENOTSUP;
-		return -1;
-	}
+	(void)p;
 	return sethostname(CONFINE_HOSTNAME, sizeof(CONFINE_HOSTNAME) - 1);
 }
 
@@ -684,7 +657,7 @@ step_seccomp(const struct confine_plan *p)
 	int fd;
 	ssize_t n;
 
-	fd = seccomp_enter(p->filter, p->listen);
+	fd = filter_enter(p->filter, p->listen);
 	if (fd == -1 || !p->listen)
 		return fd;
 	h->cmsg_level = SOL_SOCKET;
@@ -698,11 +671,13 @@ step_seccomp(const struct confine_plan *p)
 }
 
 #define CLONE_STEP(name, need, flag, instead, guarantees)                      \
-	{ name, need, CONFINE_AT_CLONE, flag, NULL, instead, guarantees }
+	{ name, need, CONFINE_AT_CLONE, true, flag, NULL, instead, guarantees }
 #define INIT_STEP(name, need, apply, instead, guarantees)                      \
-	{ name, need, CONFINE_IN_INIT, 0, apply, instead, guarantees }
+	{ name, need, CONFINE_IN_INIT, false, 0, apply, instead, guarantees }
+#define INSIDE_STEP(name, need, apply, instead, guarantees)                    \
+	{ name, need, CONFINE_IN_INIT, true, 0, apply, instead, guarantees }
 #define SKILL_STEP(name, need, apply, instead, guarantees)                     \
-	{ name, need, CONFINE_IN_SKILL, 0, apply, instead, guarantees }
+	{ name, need, CONFINE_IN_SKILL, false, 0, apply, instead, guarantees }
 
 static const struct confine_step steps[] = {
 	CLONE_STEP("user_namespace", CONFINE_IF_ABLE, CLONE_NEWUSER, NULL,
@@ -732,24 +707,24 @@ static const struct confine_step steps[] = {
 	    "init's memory and descriptors cannot be looked at"),
 	INIT_STEP("keyring", CONFINE_IF_ABLE, step_keyring, NULL,
 	    "no key of the caller's session"),
-	INIT_STEP("nested_namespaces", CONFINE_IF_ABLE, step_nested_namespaces,
+	INSIDE_STEP("nested_namespaces", CONFINE_IF_ABLE, step_nested_namespaces,
 	    NULL,
 	    "cannot make a user namespace of its own"),
-	INIT_STEP("private_root", CONFINE_REQUIRED, step_private_root,
+	INSIDE_STEP("private_root", CONFINE_REQUIRED, step_private_root,
 	    "landlock",
 	    "read-only /usr, parts of /etc, the skill's directory, no more"),
-	INIT_STEP("client", CONFINE_IF_ABLE, step_client, NULL,
+	INSIDE_STEP("client", CONFINE_IF_ABLE, step_client, NULL,
 	    "the cyberos command is in the search path"),
-	INIT_STEP("private_tmp", CONFINE_REQUIRED, step_private_tmp,
+	INSIDE_STEP("private_tmp", CONFINE_REQUIRED, step_private_tmp,
 	    "connect_guard",
 	    "a limited /tmp with this invocation's socket and no other"),
-	INIT_STEP("devices", CONFINE_REQUIRED, step_devices, "landlock",
+	INSIDE_STEP("devices", CONFINE_REQUIRED, step_devices, "landlock",
 	    "null, zero, full, random, urandom and no other device"),
-	INIT_STEP("proc", CONFINE_IF_ABLE, step_proc, NULL,
+	INSIDE_STEP("proc", CONFINE_IF_ABLE, step_proc, NULL,
 	    "a /proc that shows its own processes only"),
-	INIT_STEP("pivot_root", CONFINE_REQUIRED, step_pivot_root, "landlock",
+	INSIDE_STEP("pivot_root", CONFINE_REQUIRED, step_pivot_root, "landlock",
 	    "the host's file system is not there any more"),
-	INIT_STEP("hostname", CONFINE_IF_ABLE, step_hostname, NULL,
+	INSIDE_STEP("hostname", CONFINE_IF_ABLE, step_hostname, NULL,
 	    "does not learn the host's name"),
 	INIT_STEP("capabilities", CONFINE_ALWAYS, step_capabilities, NULL,
 	    "none, in all five sets"),

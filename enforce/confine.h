@@ -33,12 +33,14 @@ enum confine_state {
 
 struct cgroup;
 struct confine_plan;
+struct init_reports;
 struct seccomp_program;
 
 struct confine_step {
 	const char		*name;
 	enum confine_need	 need;
 	enum confine_place	 place;
+	bool			 inside;	/* only where there are namespaces */
 	uint64_t		 flag;		/* CONFINE_AT_CLONE */
 	/* 0 or -1 with errno; async-signal-safe: runs between fork and exec. */
 	int			(*apply)(const struct confine_plan *);
@@ -101,6 +103,7 @@ struct confine_plan {
 	const char	*abstract_name;	/* of a socket outside, or "" */
 	pid_t		 broker_pid;
 	int64_t		 total_ns;	/* T of SPEC 9: init ends it then, too */
+	struct init_reports *reports;	/* set by spawn */
 	int		 report_fd;	/* set by spawn */
 	int		 go_fd;		/* set by spawn */
 	int		 control_fd;	/* set by spawn: init's end */

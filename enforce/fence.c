@@ -13,8 +13,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "enforce/filter.h"
 #include "enforce/landlock.h"
-#include "enforce/seccomp.h"
 
 #define PORT_DNS 53
 
@@ -79,17 +79,10 @@ int
 fence_net(const uint16_t *ports, size_t n, bool *landlock)
 {
 	const struct rlimit none = {0, 0};
-	struct seccomp_program program;
-	int result;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
 	    enter_landlock(ports, n, landlock) == -1 ||
-	    seccomp_compile(SECCOMP_NET, false, false, &program) == -1)
+	    setrlimit(RLIMIT_FSIZE, &none) == -1)
 		return -1;
-	/* Not before: the filter was made in a file without a name. */
-	result = setrlimit(RLIMIT_FSIZE, &none);
-	if (result == 0)
-		result = seccomp_enter(&program, false);
-	seccomp_program_clear(&program);
-	return result;
+	return filter_enter(filter_of(SECCOMP_NET, false, false), false);
 }

@@ -105,23 +105,45 @@ init_receive(int fd, struct init_control *c, int *passed, int flags)
 	return receive(fd, c, sizeof(*c), passed, flags);
 }
 
+/* READY and EXEC: the broker is waiting for it. */
 static void
-report(int fd, int step, int error)
+call_up(int fd, int step, int error)
 {
 	struct init_report r = { step, error, 0 };
-	struct timespec now;
 	ssize_t n;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	r.at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 	do
 		n = write(fd, &r, sizeof(r));
 	while (n == -1 && errno == EINTR);
 }
 
+static void
+report(const struct confine_plan *p, int step, int error)
+{
+	struct init_reports *all = p->reports;
+	struct timespec now;
+	unsigned n = atomic_load(&all->n);
+
+	if (n >= sizeof(all->at) / sizeof(all->at[0]))
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	all->at[n].step = step;
+	all->at[n].error = error;
+	all->at[n].at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	atomic_store(&all->n, n + 1);
+}
+
+static int
+apply(const struct confine_plan *p, const struct confine_step *step)
+{
+	if (step->inside && !p->namespaces)
+		return ENOTSUP;
+	return step->apply(p) == 0 ? 0 : errno;
+}
+
 /* Apply the steps of one place; false when the start must end here. */
 static bool
-apply_steps(const struct confine_plan *p, enum confine_place place, int fd)
+apply_steps(const struct confine_plan *p, enum confine_place place, bool told)
 {
 	const struct confine_step *step;
 	size_t i, n;
@@ -131,8 +153,9 @@ apply_steps(const struct confine_plan *p, enum confine_place place, int fd)
 	for (i = 0; i < n; i++, step++) {
 		if (step->place != place)
 			continue;
-		error = step->apply(p) == 0 ? 0 : errno;
-		report(fd, (int)i, error);
+		error = apply(p, step);
+		if (told)
+			report(p, (int)i, error);
 		/*
 		 * In namespaces a required step that fails leaves half a
 		 * sandbox; the broker tries again without them, and judges
@@ -162,9 +185,9 @@ skill_process(struct confine_plan *p, int notify_socket)
 	    dup3(notify_fd, CONFINE_NOTIFY_FD, O_CLOEXEC) == -1)
 		_exit(125);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 ||
-	    !apply_steps(p, CONFINE_IN_SKILL, CONFINE_REPORT_FD))
+	    !apply_steps(p, CONFINE_IN_SKILL, true))
 		_exit(125);
-	report(CONFINE_REPORT_FD, INIT_REPORT_READY, 0);
+	call_up(CONFINE_REPORT_FD, INIT_REPORT_READY, 0);
 	do
 		n = read(CONFINE_GO_FD, &go, 1);
 	while (n == -1 && errno == EINTR);
@@ -172,7 +195,7 @@ skill_process(struct confine_plan *p, int notify_socket)
 		_exit(125);
 	p->argv[0] = (char *)(uintptr_t)p->main_path[p->namespaces];
 	execve(p->argv[0], p->argv, p->envp[p->namespaces]);
-	report(CONFINE_REPORT_FD, INIT_REPORT_EXEC, errno);
+	call_up(CONFINE_REPORT_FD, INIT_REPORT_EXEC, errno);
 	_exit(126);
 }
 
@@ -481,12 +504,11 @@ attest(const struct confine_plan *p)
 	quiet.listen = false;
 	quiet.filter = p->silent;
 	alarm(ATTEST_SECONDS);
-	if (!apply_steps(&quiet, CONFINE_IN_SKILL, CONFINE_REPORT_FD))
+	if (!apply_steps(&quiet, CONFINE_IN_SKILL, false))
 		_exit(1);
 	probe = probe_table(&n);
 	for (i = 0; i < n; i++)
-		report(CONFINE_REPORT_FD, INIT_REPORT_PROBE + (int)i,
-		    (int)probe[i].attempt(p));
+		report(p, INIT_REPORT_PROBE + (int)i, (int)probe[i].attempt(p));
 	_exit(0);
 }
 
@@ -494,15 +516,11 @@ attest(const struct confine_plan *p)
 static bool
 run_attest(struct confine_plan *p)
 {
-	int status, report_fd;
+	int status;
 	pid_t pid = fork();
 
-	if (pid == 0) {
-		report_fd = fcntl(p->report_fd, F_DUPFD_CLOEXEC, 10);
-		if (dup3(report_fd, CONFINE_REPORT_FD, O_CLOEXEC) == -1)
-			_exit(1);
+	if (pid == 0)
 		attest(p);
-	}
 	while (pid != -1 && waitpid(pid, &status, 0) == -1) {
 		if (errno != EINTR)
 			return false;
@@ -527,13 +545,13 @@ init_process(struct confine_plan *p)
 	    c.what != INIT_MAPS_WRITTEN)
 		_exit(125);
 	narrow_environment();
-	if (!apply_steps(p, CONFINE_IN_INIT, p->report_fd))
+	if (!apply_steps(p, CONFINE_IN_INIT, true))
 		_exit(125);
 	if (!p->namespaces)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	if (prepare(&in, p, notify) == -1 || (p->attest && !run_attest(p)) ||
 	    (in.skill = fork()) == -1) {
-		report(p->report_fd, INIT_REPORT_FORK, errno);
+		report(p, INIT_REPORT_FORK, errno);
 		_exit(125);
 	}
 	if (in.skill == 0)

@@ -1,8 +1,11 @@
 #ifndef ENFORCE_INIT_H
 #define ENFORCE_INIT_H
 
+#include <stdatomic.h>
+
 #include "enforce/confine.h"
 #include "enforce/notify.h"
+#include "enforce/probe.h"
 #include "enforce/spawn.h"
 
 /*
@@ -10,7 +13,7 @@
  * are namespaces. Private to enforce/.
  */
 
-/* What comes up the report pipe; small enough for a write to be atomic. */
+/* How one thing went. */
 struct init_report {
 	int step;  /* index in the table, or one of these */
 	int error; /* 0: the step holds */
@@ -20,6 +23,17 @@ struct init_report {
 #define INIT_REPORT_EXEC	(-2)	/* main could not be executed */
 #define INIT_REPORT_FORK	(-3)
 #define INIT_REPORT_PROBE	1000	/* plus the row of probe.c; error: result */
+
+/*
+ * The reports of a start, in memory that the broker shares with init and, until
+ * it executes its program, the skill's process: waking the broker for each of
+ * them would cost more than the steps. One of the latter two writes at a time.
+ * READY and EXEC come up the report pipe, whose end says that no more will come.
+ */
+struct init_reports {
+	_Atomic unsigned n;
+	struct init_report at[CONFINE_STEPS_MAX + PROBES_MAX + 2];
+};
 
 /* What goes over the control socket, both ways. */
 struct init_control {

@@ -7,6 +7,8 @@
  * but unverifiable promises (a signature) are errors, never ignored.
  */
 
+#define OPENSSL_SUPPRESS_DEPRECATED /* see audit/digest.c */
+
 #include "enforce/manifest.h"
 
 #include <ctype.h>
@@ -938,6 +940,7 @@ static int
 hash_frontmatter(const char *text, size_t len, char out[65])
 {
 	unsigned char digest[SHA256_DIGEST_LENGTH];
+	SHA256_CTX context;
 	char *copy, *first, *last;
 	size_t i;
 
@@ -953,7 +956,9 @@ hash_frontmatter(const char *text, size_t len, char out[65])
 		first++;
 	while (last > first && is_outer_blank(last[-1]))
 		last--;
-	SHA256((const unsigned char *)first, (size_t)(last - first), digest);
+	SHA256_Init(&context);
+	SHA256_Update(&context, first, (size_t)(last - first));
+	SHA256_Final(digest, &context);
 	free(copy);
 	for (i = 0; i < sizeof(digest); i++)
 		snprintf(out + i * 2, 3, "%02x", digest[i]);

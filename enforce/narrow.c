@@ -18,9 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "enforce/filter.h"
 #include "enforce/landlock.h"
 #include "enforce/path.h"
-#include "enforce/seccomp.h"
 
 /* Read and write what the operator's root grants; end our own sandbox. */
 static const unsigned kept_capabilities[] = { CAP_DAC_OVERRIDE,
@@ -197,42 +197,24 @@ enter_landlock(const struct narrow *n, bool write)
 int
 narrow_broker(struct narrow *n)
 {
-	struct seccomp_program program;
-	int domain, result;
+	int domain;
 
-	/* Compiled here: the worker's fork must not have to. */
-	n->worker = calloc(1, sizeof(*n->worker));
-	if (n->worker == NULL ||
-	    seccomp_compile(SECCOMP_WORKER, false, false, n->worker) == -1)
-		return -1;
 	if (geteuid() == 0 && drop_capabilities() == -1)
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1)
 		return -1;
 	domain = enter_landlock(n, true);
-	if (domain == -1 ||
-	    seccomp_compile(SECCOMP_BROKER, false, false, &program) == -1)
+	if (domain == -1)
 		return -1;
 	n->landlock = domain == 1;
-	result = seccomp_enter(&program, false);
-	seccomp_program_clear(&program);
-	return result;
-}
-
-void
-narrow_clear(struct narrow *n)
-{
-	if (n->worker != NULL)
-		seccomp_program_clear(n->worker);
-	free(n->worker);
-	n->worker = NULL;
+	return filter_enter(filter_of(SECCOMP_BROKER, false, false), false);
 }
 
 int
-narrow_worker(const struct narrow *n)
+narrow_worker(void)
 {
 	narrow_environment();
-	return seccomp_enter(n->worker, false);
+	return filter_enter(filter_of(SECCOMP_WORKER, false, false), false);
 }
 
 int
@@ -240,17 +222,11 @@ narrow_walker(const struct narrow *n, int memory_fd)
 {
 	const struct narrow here = { .grant = n->grant,
 		.memory_fd = memory_fd };
-	struct seccomp_program program;
-	int result;
 
 	narrow_environment();
-	/* Compiled in the child: most invocations never search. */
-	if (enter_landlock(&here, false) == -1 ||
-	    seccomp_compile(SECCOMP_WALKER, false, false, &program) == -1)
+	if (enter_landlock(&here, false) == -1)
 		return -1;
-	result = seccomp_enter(&program, false);
-	seccomp_program_clear(&program);
-	return result;
+	return filter_enter(filter_of(SECCOMP_WALKER, false, false), false);
 }
 
 void

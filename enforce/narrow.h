@@ -10,13 +10,10 @@
  * Our own processes give up what they do not need any more, so that a mistake
  * in a check is not yet a file outside (SPEC 8, DESIGN "Processes").
  */
-struct seccomp_program;
-
 struct narrow {
 	const struct grant *grant;
 	int		 memory_fd;	/* the tenant's memory root */
 	bool		 landlock;	/* set by narrow_broker: the domain holds */
-	struct seccomp_program *worker;	/* set: compiled for narrow_worker */
 };
 
 /*
@@ -28,11 +25,9 @@ struct narrow {
  */
 int	narrow_broker(struct narrow *);
 
-void	narrow_clear(struct narrow *);
-
 /* A worker, forked from the broker: no environment, a tighter filter. 0 or -1
  * with errno. */
-int	narrow_worker(const struct narrow *);
+int	narrow_worker(void);
 
 /*
  * A worker that only reads: besides, Landlock without any right to write, and

@@ -31,9 +31,6 @@
 #include <unistd.h>
 
 /* Headers may be older than the kernel, and the other way round. */
-#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
-#endif
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
 #endif
@@ -518,7 +515,8 @@ append(struct seccomp_program *p, const struct sock_filter *code, size_t n)
 		errno = E2BIG;
 		return -1;
 	}
-	grown = reallocarray(p->code, p->len + n, sizeof(*code));
+	grown = reallocarray((void *)(uintptr_t)p->code, p->len + n,
+	    sizeof(*code));
 	if (grown == NULL)
 		return -1;
 	p->code = grown;
@@ -731,7 +729,7 @@ scratch_file(void)
 }
 
 int
-seccomp_compile_for(uint32_t arch, enum seccomp_role role, bool notify,
+seccomp_compile(uint32_t arch, enum seccomp_role role, bool notify,
     bool connect_notified, struct seccomp_program *out)
 {
 	/* Nobody falls back for us; for a skill its libraries do. */
@@ -754,49 +752,21 @@ seccomp_compile_for(uint32_t arch, enum seccomp_role role, bool notify,
 	}
 	saved = errno;
 	seccomp_release(b.ctx);
-	free(b.whole.code);
+	seccomp_program_clear(&b.whole);
 	close(b.fd);
 	errno = saved;
 	return result;
 }
 
-int
-seccomp_compile(enum seccomp_role role, bool notify, bool connect_notified,
-    struct seccomp_program *out)
-{
-	return seccomp_compile_for(seccomp_arch_native(), role, notify,
-	    connect_notified, out);
-}
-
 void
 seccomp_program_clear(struct seccomp_program *p)
 {
-	free(p->code);
+	free((void *)(uintptr_t)p->code);
 	p->code = NULL;
 	p->len = 0;
 }
 
-/* --- using one --- */
-
-int
-seccomp_enter(const struct seccomp_program *p, bool listener)
-{
-	struct sock_fprog program = {p->len, p->code};
-	long result;
-
-	if (!listener)
-		return (int)syscall(
-		    SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
-	/* Once we have the call, only a fatal signal interrupts its caller. */
-	result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-	    SECCOMP_FILTER_FLAG_NEW_LISTENER |
-		SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
-	    &program);
-	if (result == -1 && errno == EINVAL)
-		result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-		    SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
-	return (int)result;
-}
+/* --- names --- */
 
 const char *
 seccomp_call_name(int nr, char out[32])

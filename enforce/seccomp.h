@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * System call filters as named groups of calls, compiled by libseccomp in the
- * parent and loaded as plain BPF in the child (SPEC 8). Private to enforce/.
+ * System call filters as named groups of calls, compiled by libseccomp to the
+ * plain BPF that a child loads (SPEC 8). Private to enforce/.
  */
 
 enum seccomp_role {
@@ -16,33 +16,25 @@ enum seccomp_role {
 	SECCOMP_BROKER,		/* the broker after start-up */
 	SECCOMP_WORKER,		/* the file worker */
 	SECCOMP_WALKER,		/* the one that searches: it reads */
-	SECCOMP_NET		/* the net worker: a program of its own */
+	SECCOMP_NET,		/* the net worker: a program of its own */
+	SECCOMP_ROLES
 };
 
 struct seccomp_program {
-	struct sock_filter *code;
+	const struct sock_filter *code;
 	unsigned short	 len;
 };
 
 /*
- * Compile the filter of a role. notify false makes refused attempts plain
- * EPERM (no one listens); connect_notified adds connect() to what is notified,
- * for hosts without a private mount namespace. 0, or -1 with errno.
+ * Compile the filter of a role for a machine by its AUDIT_ARCH number. notify
+ * false makes refused attempts plain EPERM (no one listens); connect_notified
+ * adds connect() to what is notified, for hosts without a private mount
+ * namespace. 0, or -1 with errno. It takes most of a millisecond, so it is done
+ * when we are built; what runs asks filter.h.
  */
-int	seccomp_compile(enum seccomp_role, bool notify, bool connect_notified,
-	    struct seccomp_program *);
-void	seccomp_program_clear(struct seccomp_program *);
-
-/* The same for a machine by its AUDIT_ARCH number: the tests look at both. */
-int	seccomp_compile_for(uint32_t arch, enum seccomp_role, bool notify,
+int	seccomp_compile(uint32_t arch, enum seccomp_role, bool notify,
 	    bool connect_notified, struct seccomp_program *);
-
-/*
- * Load a program in this process; no_new_privs must be set. With listener the
- * descriptor of the notifications is returned (close-on-exec), else 0; -1 with
- * errno. Async-signal-safe.
- */
-int	seccomp_enter(const struct seccomp_program *, bool listener);
+void	seccomp_program_clear(struct seccomp_program *);
 
 /* The name of a system call number of this machine; "unknown" at worst. */
 const char *seccomp_call_name(int nr, char out[32]);

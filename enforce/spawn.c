@@ -5,6 +5,7 @@
 
 #include "enforce/spawn.h"
 
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +27,10 @@
 #include <unistd.h>
 
 #include "enforce/cgroup.h"
+#include "enforce/filter.h"
 #include "enforce/init.h"
 #include "enforce/landlock.h"
 #include "enforce/probe.h"
-#include "enforce/seccomp.h"
 
 void
 spawn_init(struct spawned *s)
@@ -175,42 +177,49 @@ struct trouble {
 	int error;
 };
 
-/* Follow the reports until the skill waits or its start has ended. */
-static int
-follow(struct spawned *s, struct trouble *t, int64_t begun)
+static void
+take_report(struct spawned *s, struct trouble *t, const struct init_report *r,
+    int64_t *before)
 {
 	const struct confine_step *step;
-	struct init_report r;
-	int64_t before = begun;
-	ssize_t got;
 	size_t n;
 
 	step = confine_steps(&n);
-	for (;;) {
-		do
-			got = read(s->report_fd, &r, sizeof(r));
-		while (got == -1 && errno == EINTR);
-		if (got != (ssize_t)sizeof(r))
-			return -1; /* the last report said why */
-		if (r.step == INIT_REPORT_READY)
-			return 0;
-		if (r.step >= INIT_REPORT_PROBE &&
-		    r.step < INIT_REPORT_PROBE + PROBES_MAX) {
-			s->probes[r.step - INIT_REPORT_PROBE] =
-			    (uint8_t)r.error;
-			continue;
-		}
-		t->error = r.error;
-		if (r.step < 0 || (size_t)r.step >= n) {
-			t->step = "fork";
-			return -1;
-		}
-		t->step = step[r.step].name;
-		s->cost_ns[r.step] = r.at - before;
-		before = r.at;
-		if (r.error == 0)
-			s->states[r.step] = CONFINE_ACTIVE;
+	if (r->step >= INIT_REPORT_PROBE &&
+	    r->step < INIT_REPORT_PROBE + PROBES_MAX) {
+		s->probes[r->step - INIT_REPORT_PROBE] = (uint8_t)r->error;
+		return;
 	}
+	t->error = r->error;
+	if (r->step < 0 || (size_t)r->step >= n) {
+		t->step = "fork";
+		return;
+	}
+	t->step = step[r->step].name;
+	s->cost_ns[r->step] = r->at - *before;
+	*before = r->at;
+	if (r->error == 0)
+		s->states[r->step] = CONFINE_ACTIVE;
+}
+
+/* Wait until the skill's process waits or its start has ended: -1, and the last
+ * report says why. */
+static int
+follow(struct spawned *s, const struct init_reports *reports,
+    struct trouble *t, int64_t begun)
+{
+	struct init_report r;
+	unsigned i, n;
+	ssize_t got;
+
+	do
+		got = read(s->report_fd, &r, sizeof(r));
+	while (got == -1 && errno == EINTR);
+	n = atomic_load(&reports->n);
+	for (i = 0; i < n; i++)
+		take_report(s, t, &reports->at[i], &begun);
+	return got == (ssize_t)sizeof(r) && r.step == INIT_REPORT_READY ? 0
+									: -1;
 }
 
 static void
@@ -265,6 +274,13 @@ start_once(struct confine_plan *p, struct spawned *s, struct trouble *t)
 		t->error = errno;
 		goto out;
 	}
+	p->reports = mmap(NULL, sizeof(*p->reports), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p->reports == MAP_FAILED) {
+		p->reports = NULL;
+		t->error = errno;
+		goto out;
+	}
 	p->control_fd = control[1];
 	p->report_fd = rep[1];
 	p->go_fd = go[0];
@@ -298,8 +314,11 @@ start_once(struct confine_plan *p, struct spawned *s, struct trouble *t)
 		goto out;
 	}
 	s->clone_ns = now() - begun;
-	result = follow(s, t, begun + s->clone_ns);
+	result = follow(s, p->reports, t, begun + s->clone_ns);
 out:
+	if (p->reports != NULL)
+		munmap(p->reports, sizeof(*p->reports));
+	p->reports = NULL;
 	close_fd(&control[0]);
 	close_fd(&control[1]);
 	close_fd(&rep[0]);
@@ -365,22 +384,30 @@ tasks_of(uid_t uid)
 	return n;
 }
 
-/* A user namespace that maps owner to uid; a child lives just to make it. */
+static int
+wait_for_end(void *parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (getppid() == *(const pid_t *)parent)
+		pause();
+	_exit(0);
+}
+
+/*
+ * A user namespace that maps owner to uid. A child lives just to make it, in
+ * our own memory: a copy would cost more than all the rest.
+ */
 static int
 mapping_namespace(uid_t owner, uid_t uid)
 {
+	_Alignas(16) char stack[16384];
 	char path[64], text[64];
 	int pidfd = -1, fd = -1;
 	siginfo_t info;
 	pid_t pid, parent = getpid();
 
-	pid = clone_init(CLONE_NEWUSER, NULL, &pidfd);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while (getppid() == parent)
-			pause();
-		_exit(0);
-	}
+	pid = clone(wait_for_end, stack + sizeof(stack),
+	    CLONE_VM | CLONE_NEWUSER | CLONE_PIDFD | SIGCHLD, &parent, &pidfd);
 	if (pid == -1)
 		return -1;
 	snprintf(text, sizeof(text), "%u %u 1", (unsigned)owner, (unsigned)uid);
@@ -390,7 +417,9 @@ mapping_namespace(uid_t owner, uid_t uid)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 	}
 	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-	waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED);
+	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) == -1 &&
+	    errno == EINTR)
+		;
 	close(pidfd);
 	return fd;
 }
@@ -472,36 +501,22 @@ take_trees(struct confine_plan *p)
 	return 0;
 }
 
-/* Compile the filter for a configuration and try it. */
+/* Try one configuration. */
 static int
 start_with(struct confine_plan *p, struct spawned *s, struct trouble *t,
     bool namespaces, bool listen)
 {
-	struct seccomp_program program = { NULL, 0 }, silent = { NULL, 0 };
-	int result = -1;
-
 	p->namespaces = namespaces;
 	p->listen = listen;
+	p->filter = filter_of(SECCOMP_SKILL, listen, listen && !namespaces);
+	p->silent = filter_of(SECCOMP_SKILL, false, false);
 	if (!namespaces && !p->root)
 		p->tasks = tasks_of(p->host_uid) + OWN_TASKS;
-	if (seccomp_compile(SECCOMP_SKILL, listen, listen && !namespaces,
-		&program) == -1 ||
-	    (p->attest &&
-		seccomp_compile(SECCOMP_SKILL, false, false, &silent) == -1)) {
-		t->step = "seccomp filter";
-		t->error = errno;
-	} else if (take_trees(p) == -1) {
-		t->step = "private_root";
-		t->error = errno;
-	} else {
-		p->filter = &program;
-		p->silent = &silent;
-		result = start_once(p, s, t);
-	}
-	p->filter = p->silent = NULL;
-	seccomp_program_clear(&program);
-	seccomp_program_clear(&silent);
-	return result;
+	if (take_trees(p) == 0)
+		return start_once(p, s, t);
+	t->step = "private_root";
+	t->error = errno;
+	return -1;
 }
 
 static bool

@@ -20,7 +20,8 @@ allowed() {
 # Headers that only their own folder may see.
 private() {
 	case $1 in
-	enforce/yaml.h | enforce/landlock.h | enforce/seccomp.h) return 0 ;;
+	enforce/yaml.h | enforce/landlock.h | enforce/seccomp.h | \
+	    enforce/filter.h) return 0 ;;
 	broker/frame.h | broker/rpc.h | broker/dispatch.h | broker/limit.h | \
 	    broker/clockwork.h | broker/server.h) return 0 ;;
 	esac
@@ -87,6 +88,9 @@ look_for_headers() {
 		for file in "$folder"/*.c; do
 			[ -f "${file%.c}.h" ] && continue
 			case $file in
+			enforce/filter_main.c)
+				grep -q '"enforce/filter.h"' "$file"
+				;;
 			tools/net_main.c) grep -q '"tools/http.h"' "$file" ;;
 			broker/channel.c) grep -q '"broker/broker.h"' "$file" ;;
 			supervisor/main.c | supervisor/run.c | \

@@ -324,19 +324,6 @@ send_reply(int fd, const struct call *c)
 	return write_exactly(fd, c->run.result.data, r.result_len);
 }
 
-/* The memory of a process is more than its variables: the words go as well. */
-static void
-forget(struct invocation *inv)
-{
-	char **e;
-
-	for (e = environ; e != NULL && *e != NULL; e++)
-		explicit_bzero(*e, strlen(*e));
-	clearenv();
-	digest_free(inv->args_digest);
-	inv->args_digest = NULL;
-}
-
 /* Keep the channel and the memory; nothing else is open afterwards. */
 static int
 keep_descriptors(struct invocation *inv, int fd)
@@ -376,9 +363,10 @@ child(const struct worker *w, int fd, pid_t parent)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
 	    keep_descriptors(inv, fd) == -1)
 		_exit(1);
-	forget(inv);
+	digest_free(inv->args_digest); /* it holds a key */
+	inv->args_digest = NULL;
 	if ((walks ? narrow_walker(inv->narrow, inv->memory_fd)
-		   : narrow_worker(inv->narrow)) == -1)
+		   : narrow_worker()) == -1)
 		_exit(1);
 	while ((c = receive_call(WORKER_SOCKET_FD)) != NULL) {
 		inv->written = c->run.written;

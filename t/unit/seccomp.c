@@ -4,7 +4,7 @@
  * makes of them in children that hold nothing but the filter.
  */
 
-#include "enforce/seccomp.h"
+#include "enforce/filter.h"
 
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -359,7 +359,7 @@ compile(uint32_t arch, enum seccomp_role role, bool notify, bool connects,
     struct seccomp_program *p)
 {
 	memset(p, 0, sizeof(*p));
-	return seccomp_compile_for(arch, role, notify, connects, p) == 0;
+	return seccomp_compile(arch, role, notify, connects, p) == 0;
 }
 
 static int
@@ -629,13 +629,14 @@ in_child(enum seccomp_role role, void (*body)(void))
 	int status = -1;
 	pid_t pid;
 
-	if (seccomp_compile(role, false, false, &p) == -1)
+	if (seccomp_compile(
+		seccomp_arch_native(), role, false, false, &p) == -1)
 		return -1;
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0) {
 		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
-		    seccomp_enter(&p, false) != 0)
+		    filter_enter(&p, false) != 0)
 			_exit(255);
 		body();
 		_exit(0);
@@ -860,8 +861,9 @@ broker_works(void)
 	if (pid == 0) {
 		/* What a worker does first: it makes itself smaller. */
 		NEED(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
-		NEED(seccomp_compile(SECCOMP_WORKER, false, false, &p) == 0);
-		NEED(seccomp_enter(&p, false) == 0);
+		NEED(seccomp_compile(seccomp_arch_native(), SECCOMP_WORKER, false,
+			 false, &p) == 0);
+		NEED(filter_enter(&p, false) == 0);
 		REFUSED(EPERM, kill(getppid(), 0));
 		NEED(send(fds[1], "w", 1, 0) == 1);
 		for (;;)
@@ -1050,14 +1052,15 @@ listen_to(bool connects, void (*body)(const void *), const void *arg,
 	struct seccomp_program p;
 	int pair[2], fd;
 
-	if (seccomp_compile(SECCOMP_SKILL, true, connects, &p) == -1 ||
+	if (seccomp_compile(seccomp_arch_native(), SECCOMP_SKILL, true,
+		connects, &p) == -1 ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == -1)
 		return false;
 	fflush(stdout);
 	l->pid = fork();
 	if (l->pid == 0) {
 		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
-		    (fd = seccomp_enter(&p, true)) == -1 ||
+		    (fd = filter_enter(&p, true)) == -1 ||
 		    fcntl(fd, F_GETFD) != FD_CLOEXEC || pass(pair[1], fd) == -1)
 			_exit(255);
 		close(fd);
@@ -1223,6 +1226,34 @@ test_honest(void)
 	}
 }
 
+/* What was compiled when we were built is what the tables say now. */
+static void
+test_built(void)
+{
+	const struct seccomp_program *built;
+	struct seccomp_program p;
+	unsigned role, form, forms;
+	bool same = true;
+
+	for (role = SECCOMP_SKILL; role < SECCOMP_ROLES; role++) {
+		forms = role == SECCOMP_SKILL ? 4 : 1;
+		for (form = 0; form < forms; form++) {
+			built = filter_of(role, (form & 2) != 0, form & 1);
+			if (seccomp_compile(seccomp_arch_native(), role,
+				(form & 2) != 0, form & 1, &p) == -1) {
+				same = false;
+				continue;
+			}
+			if (p.len != built->len ||
+			    memcmp(p.code, built->code,
+				p.len * sizeof(*p.code)) != 0)
+				same = false;
+			seccomp_program_clear(&p);
+		}
+	}
+	ok(same, "the filters that were built are those of the tables");
+}
+
 int
 main(void)
 {
@@ -1230,6 +1261,7 @@ main(void)
 	size_t i;
 	unsigned role;
 
+	test_built();
 	strlcpy(directory, "/tmp/cyberos-u.XXXXXX", sizeof(directory));
 	if (mkdtemp(directory) == NULL)
 		return 99;
