@@ -174,4 +174,53 @@ S
 is "$(run leaves -- "$T" 2>/dev/null </dev/null)" left \
     "output ends with the skill, whoever still holds the pipe"
 nothing_left "children with the pipe"
+
+# --- a terminal ---
+
+# A terminal of the caller's: what the skill says is shown, its input can be
+# read, and nothing can be pushed into the input as if the user had typed it.
+perl_skill typist <<'P'
+sub try { my ($name, $request, $arg) = @_; printf "%s %s\n", $name, (ioctl(STDIN, $request, $arg) ? 'DONE' : 0 + $!); }
+$| = 1;
+printf "terminal %s\n", -t STDIN ? 'yes' : 'no';
+my $c = 'Z';
+try 'push', 0x5412, $c;                              # TIOCSTI
+try 'high', 0x5412 + (1 << 32), $c;                  # the same to the kernel
+my $sub = pack 'C', 2;
+try 'paste', 0x541c, $sub;                           # TIOCLINUX
+try 'own', 0x540e, 1;                                # TIOCSCTTY
+printf "tty %s\n", open(my $h, '<', '/dev/tty') ? 'OPEN' : 'none';
+P
+cat >"$T/terminal.py" <<'P'
+import os, pty, select, sys
+pid, master = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+seen = b''
+while True:
+    if not select.select([master], [], [], 60)[0]:
+        break
+    try:
+        piece = os.read(master, 4096)
+    except OSError:
+        break
+    if not piece:
+        break
+    seen += piece
+sys.stdout.write(seen.decode(errors='replace').replace('\r', ''))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+P
+python3 "$T/terminal.py" "$CYBEROS" skill broker run --store "$STORE" \
+    --skills "$T/skills" --result "$T/result.json" typist >"$T/out"
+is "$?" 0 "a skill on a terminal"
+is "$(val terminal)" yes "it has the terminal as its standard input"
+is "$(val push) $(val high) $(val paste)" "1 1 1" \
+    "nothing is pushed into its input (EPERM)"
+unlike "$(cat "$T/out")" 'Z' "nor seen there"
+unlike "$(val own)" DONE "it does not become its terminal"
+is "$(val tty)" none "and there is no /dev/tty"
+is "$(rows skill.cap_bypass_attempt '| [.syscall, .target, .count]')" \
+    '["ioctl","request 0x5412",1]
+["ioctl","request 0x541c",1]
+["*",null,1]' "the ledger names what was tried, and counts what was tried again"
 done_testing
