@@ -457,4 +457,35 @@ for n in 1 2; do
 done
 is "$(cat "$STORE"/audit/*/seg/*/"$id1".p1.jsonl "$STORE"/audit/*/seg/*/"$id2".p1.jsonl |
     grep -c peer_refused)" 0 "acceptance 24: nobody even came to a socket"
+# --- a cgroup, where one was delegated ---
+# Ours to give away is a group that we make: the one that we are in is left
+# alone. A host without a version 2 tree runs skills without it.
+in_group() { # COMMAND...: in the group $GROUP, in a process of its own
+	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$GROUP" "$@"
+}
+TREE=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+GROUP=$TREE$(sed -n 's/^0:://p' /proc/self/cgroup)/cyberos-t-$$
+skill deep <<'S'
+#!/bin/sh
+echo "within $(sed -n 's/^0:://p' /proc/self/cgroup)"
+setsid sleep 300 </dev/null >/dev/null 2>&1 &
+S
+if is_root && [ -n "$TREE" ] && mkdir "$GROUP" 2>"$T/err"; then
+	state() { jq -r .sandbox.cgroup "$T/result.json"; }
+	in_group "$CYBEROS" skill broker run --store "$STORE" --skills \
+	    "$T/skills" --result "$T/result.json" deep >"$T/out" 2>"$T/err"
+	is "$(state)" "not available" "a cgroup that nobody delegated is left alone"
+	setfattr -n user.delegate -v 1 "$GROUP"
+	in_group "$CYBEROS" skill broker run --store "$STORE" --skills \
+	    "$T/skills" --result "$T/result.json" deep >"$T/out" 2>"$T/err"
+	is "$? $(state)" "0 active" "in a delegated one the layer is active"
+	is "$(val within)" "/" "the skill sees no more of the tree than its own"
+	is "$(find "$GROUP" -mindepth 1 -type d)" "" \
+	    "its group is gone afterwards, and so is what it had left in it"
+	rmdir "$GROUP"
+else
+	broker_run deep
+	is "$RC $(jq -r .sandbox.cgroup "$T/result.json")" "0 not available" \
+	    "without a delegated cgroup the layer is not available, and that is all"
+fi
 done_testing
