@@ -38,9 +38,13 @@
 #include "enforce/path.h"
 #include "enforce/skill.h"
 #include "enforce/spawn.h"
+#include "enforce/spawner.h"
+#include "tools/expose.h"
 #include "tools/http.h"
 #include "tools/registry.h"
 
+#define ATTEMPT_ROWS 64 /* skill.cap_bypass_attempt; the last counts the rest */
+#define PLACES_MAX 32
 #define LAST_PEERS_NS (CLOCK_SECOND / 2)
 
 #define EXIT_POLICY 5
@@ -69,9 +73,15 @@ struct broker {
 	char anchor[DIGEST_HEX];
 	struct invocation inv;
 	struct path_protect *protect;
+	struct expose_place *places;
+	size_t places_n;
 	struct grant *grant;
 	struct narrow narrow;
-	uint64_t attempts_rest;
+	unsigned attempt_rows;
+	uint64_t attempts_rest; /* of the skill's init, a running total */
+	uint64_t attempts_more; /* those for which there is no row */
+	int spawner_fd;
+	pid_t spawner_pid;
 	char abstract_name[64];
 	int abstract_fd;
 	struct digest *digest;
@@ -651,25 +661,46 @@ on_clock(struct broker *b)
 	}
 }
 
-/* A refused escape attempt; the others of a flood are counted in one row. */
 static void
-record_attempt(struct broker *b, const struct spawn_attempt *a)
+attempt_row(struct broker *b, const char *call, const char *target,
+    uint64_t count)
 {
 	struct row_subject s;
 	struct row row;
-	char name[32];
 
 	dispatch_subject(&b->dispatch, NULL, &s);
 	row_begin(&row, ROW_CAP_BYPASS, &s, b->digest);
-	row_word(&row, "syscall",
-	    a->nr == -1 ? "*" : spawn_call_name(a->nr, name));
-	text_or_null(&row, "target", a->target[0] == '\0' ? NULL : a->target);
-	row_int(&row, "count", (int64_t)a->count);
+	row_word(&row, "syscall", call);
+	text_or_null(&row, "target", target[0] == '\0' ? NULL : target);
+	row_int(&row, "count", (int64_t)count);
 	dispatch_row(&b->dispatch, &row);
-	if (a->nr != -1)
-		log_line(&b->log, LOG_LEVEL_WARN,
-		    "the skill tried what its sandbox refuses: %s %s", name,
-		    a->target);
+}
+
+/* A refused escape attempt, of the skill or of a Bash call; when there are too
+ * many for rows, one at the end counts the others. */
+static void
+record_attempt(struct broker *b, const struct spawn_attempt *a)
+{
+	char name[32];
+
+	if (a->nr == -1 || b->attempt_rows == ATTEMPT_ROWS - 1) {
+		b->attempts_more += a->count;
+		return;
+	}
+	b->attempt_rows++;
+	spawn_call_name(a->nr, name);
+	attempt_row(b, name, a->target, a->count);
+	log_line(&b->log, LOG_LEVEL_WARN,
+	    "the skill tried what its sandbox refuses: %s %s", name, a->target);
+}
+
+static void
+record_other_attempts(struct broker *b)
+{
+	uint64_t all = b->attempts_rest + b->attempts_more;
+
+	if (all > 0)
+		attempt_row(b, "*", "", all);
 }
 
 static void
@@ -761,21 +792,73 @@ poll_worker(const struct broker *b, int fd, short events)
 	return (struct pollfd){ events == 0 ? -1 : fd, events, 0 };
 }
 
+static void
+take_bash_attempts(struct broker *b)
+{
+	struct spawn_attempt a;
+
+	while (bash_attempt(b->dispatch.bash, &a))
+		record_attempt(b, &a);
+}
+
+/* News of the spawner's children. */
+static void
+on_spawner(struct broker *b)
+{
+	struct spawner_message m;
+	int fds[SPAWNER_FDS], got = 0, i;
+
+	while (b->spawner_fd != -1 &&
+	    (got = spawner_receive(b->spawner_fd, &m, fds, false)) == 1) {
+		bash_heard(b->dispatch.bash, &m, fds);
+		for (i = 0; i < SPAWNER_FDS; i++) {
+			if (fds[i] != -1)
+				close(fds[i]);
+		}
+	}
+	if (got != -1)
+		return;
+	log_line(&b->log, LOG_LEVEL_ERROR,
+	    "the spawner is gone; Bash calls fail from now on");
+	close(b->spawner_fd);
+	b->spawner_fd = -1;
+	bash_use(b->dispatch.bash, -1);
+}
+
+static void
+on_bash(struct broker *b, const struct pollfd *fds, size_t n)
+{
+	struct call *call;
+
+	bash_step(b->dispatch.bash, fds, n);
+	take_bash_attempts(b);
+	while (server_has_room(b->server) &&
+	    (call = bash_finished(b->dispatch.bash)) != NULL)
+		server_finished(b->server, call, FAIL_NONE);
+}
+
 static int
 poll_timeout(const struct broker *b)
 {
+	int http, bash;
+
 	if (server_busy(b->server) || worker_failed(b->dispatch.worker) ||
 	    worker_failed(b->dispatch.walker))
 		return 0;
-	return server_has_room(b->server) ? http_due(b->dispatch.http) : -1;
+	if (!server_has_room(b->server))
+		return -1;
+	http = http_due(b->dispatch.http);
+	bash = bash_due(b->dispatch.bash);
+	return http == -1 || (bash != -1 && bash < http) ? bash : http;
 }
 
 static void
 serve(struct broker *b)
 {
-	enum { TIMER, SUPERVISOR, INIT, PIDFD, WORKER, WALKER, NET, FIXED };
-	struct pollfd fds[FIXED + SERVER_POLLFDS];
-	size_t n;
+	enum { TIMER, SUPERVISOR, INIT, PIDFD, WORKER, WALKER, NET, SPAWNER,
+		FIXED };
+	struct pollfd fds[FIXED + SERVER_POLLFDS + BASH_POLLFDS];
+	size_t n, shells;
 
 	while (!b->skill_ended) {
 		fds[TIMER] = (struct pollfd){ b->clockwork.timer_fd, POLLIN, 0 };
@@ -791,8 +874,11 @@ serve(struct broker *b)
 		    worker_events(b->dispatch.walker));
 		fds[NET] = poll_worker(b, http_fd(b->dispatch.http),
 		    http_events(b->dispatch.http));
+		fds[SPAWNER] = (struct pollfd){ b->spawner_fd, POLLIN, 0 };
 		n = server_poll(b->server, fds + FIXED);
-		if (poll(fds, FIXED + n, poll_timeout(b)) == -1 && errno != EINTR)
+		shells = bash_poll(b->dispatch.bash, fds + FIXED + n);
+		if (poll(fds, FIXED + n + shells, poll_timeout(b)) == -1 &&
+		    errno != EINTR)
 			break;
 		if (fds[TIMER].revents != 0)
 			on_clock(b);
@@ -810,6 +896,9 @@ serve(struct broker *b)
 			on_worker(b, b->dispatch.walker);
 		if (fds[NET].revents != 0 || http_due(b->dispatch.http) == 0)
 			on_net(b);
+		on_bash(b, fds + FIXED + n, shells);
+		if (fds[SPAWNER].revents != 0)
+			on_spawner(b);
 		server_step(b->server, fds + FIXED, n);
 		if (server_connected(b->server))
 			clockwork_connected(&b->clockwork);
@@ -930,10 +1019,9 @@ finish(struct broker *b)
 		log_line(&b->log, LOG_LEVEL_WARN,
 		    "an invalid traceparent was ignored calls=%llu",
 		    (unsigned long long)counters_get(b->counters, bad_traces));
-	if (b->attempts_rest > 0)
-		record_attempt(b, &(struct spawn_attempt){ .nr = -1,
-			.count = b->attempts_rest });
 	server_drain(b->server, abandon_word(b));
+	take_bash_attempts(b);
+	record_other_attempts(b);
 	b->result.duration_ms =
 	    (clock_boot() - b->clockwork.started) / CLOCK_MS;
 	judge_end(b);
@@ -960,35 +1048,44 @@ take_counts(struct broker *b)
 /* --- setting up --- */
 
 static bool
+protect(struct broker *b, const char *path, enum path_protection how)
+{
+	if (b->places_n == PLACES_MAX) {
+		errno = E2BIG;
+		return refused_errno(b, path);
+	}
+	expose_place(&b->places[b->places_n++], path, how == PATH_CLOSED);
+	return path_protect_add(b->protect, path, how) == 0 ||
+	    refused_errno(b, path);
+}
+
+static bool
 protect_places(struct broker *b)
 {
 	char exe[PATH_MAX], beside[PATH_MAX + sizeof(HTTP_BESIDE)];
 	const char *const *p, *slash;
 
 	b->protect = path_protect_new();
-	if (b->protect == NULL)
+	b->places = calloc(PLACES_MAX, sizeof(*b->places));
+	if (b->protect == NULL || b->places == NULL)
 		return refused_errno(b, "protected places");
 	for (p = b->job->protect; *p != NULL; p++) {
-		if (path_protect_add(b->protect, *p, PATH_CLOSED) == -1)
-			return refused_errno(b, *p);
+		if (!protect(b, *p, PATH_CLOSED))
+			return false;
 	}
-	if (path_protect_add(b->protect, b->job->policy->skills,
-		PATH_READ_ONLY) == -1 ||
-	    path_protect_add(b->protect, b->skill_path, PATH_READ_ONLY) ==
-		-1 ||
-	    path_protect_add(b->protect, own_binary(exe), PATH_READ_ONLY) ==
-		-1 ||
-	    path_protect_add(b->protect, running_binary(exe),
-		PATH_READ_ONLY) == -1 ||
-	    path_protect_add(b->protect, LIBEXECDIR, PATH_READ_ONLY) == -1)
-		return refused_errno(b, "protected places");
+	if (!protect(b, SPAWN_UID_DIR, PATH_CLOSED) ||
+	    !protect(b, b->job->policy->skills, PATH_READ_ONLY) ||
+	    !protect(b, b->skill_path, PATH_READ_ONLY) ||
+	    !protect(b, own_binary(exe), PATH_READ_ONLY) ||
+	    !protect(b, running_binary(exe), PATH_READ_ONLY) ||
+	    !protect(b, LIBEXECDIR, PATH_READ_ONLY))
+		return false;
 	/* Where a program of ours is looked for first. */
 	slash = strrchr(running_binary(exe), '/');
 	if (slash == NULL || snprintf(beside, sizeof(beside), "%.*s" HTTP_BESIDE,
-	    (int)(slash - exe), exe) >= (int)sizeof(beside) ||
-	    path_protect_add(b->protect, beside, PATH_READ_ONLY) == -1)
+	    (int)(slash - exe), exe) >= (int)sizeof(beside))
 		return refused_errno(b, "protected places");
-	return true;
+	return protect(b, beside, PATH_READ_ONLY);
 }
 
 static bool
@@ -1060,6 +1157,8 @@ set_up(struct broker *b)
 	if (!protect_places(b) || !open_counters(b))
 		return false;
 	inv->protect = b->protect;
+	inv->places = b->places;
+	inv->places_n = b->places_n;
 	b->dispatch.inv = inv;
 	b->dispatch.counters = b->counters;
 	b->dispatch.log = &b->log;
@@ -1069,8 +1168,9 @@ set_up(struct broker *b)
 	b->dispatch.worker = worker_new(inv, WORKER_FILE);
 	b->dispatch.walker = worker_new(inv, WORKER_WALK);
 	b->dispatch.http = http_new(inv, &b->log);
+	b->dispatch.bash = bash_new(inv, &b->log);
 	return (b->dispatch.worker != NULL && b->dispatch.walker != NULL &&
-	    b->dispatch.http != NULL) ||
+	    b->dispatch.http != NULL && b->dispatch.bash != NULL) ||
 	    refused_errno(b, "worker");
 }
 
@@ -1156,6 +1256,32 @@ start_net(struct broker *b)
 	return true;
 }
 
+static int
+collect_shares(void *arg, struct shares *shares)
+{
+	const struct broker *b = arg;
+
+	return expose_collect(&b->inv, b->places, b->places_n, shares);
+}
+
+/* Later nobody here may build a sandbox. */
+static bool
+start_spawner(struct broker *b)
+{
+	static const struct spawner_work work = { .shares = collect_shares };
+	struct spawner_work ours = work;
+
+	if (grant_tool(b->grant, "Bash") != REASON_NONE)
+		return true;
+	ours.arg = b;
+	b->spawner_fd = spawner_start(&b->plan, &ours, &b->uid_lock, 1,
+	    &b->spawner_pid);
+	if (b->spawner_fd == -1)
+		return refused_errno(b, "spawner");
+	bash_use(b->dispatch.bash, b->spawner_fd);
+	return true;
+}
+
 static bool
 run_skill(struct broker *b)
 {
@@ -1191,7 +1317,7 @@ run_skill(struct broker *b)
 	if (b->abstract_fd != -1)
 		close(b->abstract_fd);
 	b->abstract_fd = -1;
-	if (!start_net(b))
+	if (!start_net(b) || !start_spawner(b))
 		return false;
 	/* Secrets are read when init has left with its copy of our memory. */
 	if (!read_hash_key(b))
@@ -1266,18 +1392,35 @@ settle_process(const struct broker_job *job)
 		;
 }
 
+/* The end of its channel is its own; it takes its children with it. */
+static void
+end_spawner(struct broker *b)
+{
+	if (b->spawner_fd != -1)
+		close(b->spawner_fd);
+	b->spawner_fd = -1;
+	if (b->spawner_pid <= 0)
+		return;
+	kill(b->spawner_pid, SIGKILL);
+	while (waitpid(b->spawner_pid, NULL, 0) == -1 && errno == EINTR)
+		;
+}
+
 static void
 clear(struct broker *b)
 {
 	worker_free(b->dispatch.worker);
 	worker_free(b->dispatch.walker);
 	http_free(b->dispatch.http);
+	bash_free(b->dispatch.bash);
+	end_spawner(b);
 	spawn_kill(&b->sandbox);
 	spawn_clear(&b->sandbox);
 	socket_clear(&b->socket);
 	clockwork_stop(&b->clockwork);
 	grant_free(b->grant);
 	path_protect_free(b->protect);
+	free(b->places);
 	digest_free(b->digest);
 	digest_free(b->args_digest);
 	counters_unmap(b->counters);
@@ -1288,7 +1431,7 @@ init(struct broker *b, const struct broker_job *job)
 {
 	b->job = job;
 	b->log = job->log;
-	b->skill_fd = b->uid_lock = b->abstract_fd = -1;
+	b->skill_fd = b->uid_lock = b->abstract_fd = b->spawner_fd = -1;
 	spawn_bind_init(&b->plan.skill);
 	spawn_bind_init(&b->plan.self);
 	spawn_bind_init(&b->plan.socket);

@@ -367,6 +367,9 @@ dispatch_call(
 		tool->run(c, d->inv);
 	} else if (d->ending) {
 		call_fail(c, FAIL_CANCELLED);
+	} else if (place == PLACE_BASH) {
+		bash_submit(d->bash, c);
+		return DISPATCH_LATER;
 	} else {
 		worker_submit(
 		    place == PLACE_WALK_WORKER ? d->walker : d->worker, c);

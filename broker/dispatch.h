@@ -7,6 +7,7 @@
 #include "broker/clockwork.h"
 #include "broker/limit.h"
 #include "broker/rpc.h"
+#include "tools/bash.h"
 #include "tools/call.h"
 #include "tools/http.h"
 #include "tools/worker.h"
@@ -22,6 +23,7 @@ struct dispatch {
 	struct worker		*worker;	/* of files */
 	struct worker		*walker;	/* of searches */
 	struct http		*http;
+	struct bash		*bash;
 	struct limit		 limit;
 	const struct clockwork	*clockwork;
 	const struct log	*log;

@@ -840,6 +840,8 @@ server_drain(struct server *s, enum failure why)
 		server_finished(s, call, why);
 	while ((call = http_abort(s->dispatch->http)) != NULL)
 		server_finished(s, call, why);
+	while ((call = bash_abort(s->dispatch->bash)) != NULL)
+		server_finished(s, call, why);
 	TAILQ_FOREACH (c, &s->list, next)
 		out_clear(s, c);
 	while (more && clock_boot() < until) {

@@ -312,7 +312,7 @@ step_private_root(const struct confine_plan *p)
 
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == -1 ||
 	    mount("tmpfs", NEW_ROOT, "tmpfs", MS_NOSUID | MS_NODEV,
-		"mode=755,size=1m,nr_inodes=512") == -1 ||
+		"mode=755,size=1m,nr_inodes=4096") == -1 ||
 	    chdir(NEW_ROOT) == -1)
 		return -1;
 	if (show("/usr", "usr", ATTR_SHOWN) == -1)
@@ -323,7 +323,7 @@ step_private_root(const struct confine_plan *p)
 	}
 	if (fill_etc() == -1 || mkdir("proc", 0555) == -1)
 		return -1;
-	return show_bind(&p->skill, "skill", ATTR_SHOWN);
+	return p->bash ? 0 : show_bind(&p->skill, "skill", ATTR_SHOWN);
 }
 
 /*
@@ -335,6 +335,8 @@ step_client(const struct confine_plan *p)
 {
 	struct mount_attr attr = { .attr_set = ATTR_SHOWN };
 
+	if (p->bash)
+		return 0;
 	if (mount("tmpfs", "usr/local/sbin", "tmpfs", MS_NOSUID | MS_NODEV,
 		"mode=755,size=4k,nr_inodes=8") == -1)
 		return -1;
@@ -353,6 +355,8 @@ step_private_tmp(const struct confine_plan *p)
 	    mount("tmpfs", "tmp", "tmpfs",
 		MS_NOSUID | MS_NODEV | MS_NOEXEC, p->tmp_options) == -1)
 		return -1;
+	if (p->bash)
+		return 0;
 	if (strlcat(name, p->socket_name, sizeof(name)) >= sizeof(name)) {
 		errno = ENAMETOOLONG;
 		return -1;
@@ -403,7 +407,9 @@ step_pivot_root(const struct confine_plan *p)
 {
 	struct mount_attr attr = { .attr_set = ATTR_DATA };
 
-	(void)p;
+	/* The last that needs the old one. */
+	if (p->bash && shares_show(&p->shares) == -1)
+		return -1;
 	if (syscall(SYS_pivot_root, ".", ".") == -1 ||
 	    umount2(".", MNT_DETACH) == -1 || chdir("/") == -1)
 		return -1;
@@ -520,10 +526,13 @@ step_limits(const struct confine_plan *p)
 static int
 step_working_directory(const struct confine_plan *p)
 {
+	if (p->bash)
+		return chdir(p->cwd);
 	return chdir(p->namespaces ? CONFINE_SKILL_DIR : p->skill_path);
 }
 
-/* Descriptors 0, 1, 2 and three close-on-exec ones of the start are left. */
+/* Descriptors 0, 1, 2 and three close-on-exec ones of the start are left, and
+ * the command of a Bash call. */
 static int
 step_descriptors(const struct confine_plan *p)
 {
@@ -533,7 +542,10 @@ step_descriptors(const struct confine_plan *p)
 		if (dup2(p->stdio[i], i) == -1)
 			return -1;
 	}
-	return (int)syscall(SYS_close_range, CONFINE_NOTIFY_FD + 1, ~0U, 0);
+	if (p->bash && dup2(p->command_fd, CONFINE_COMMAND_FD) == -1)
+		return -1;
+	return (int)syscall(SYS_close_range,
+	    p->bash ? CONFINE_COMMAND_FD + 1 : CONFINE_NOTIFY_FD + 1, ~0U, 0);
 }
 
 /* What the skill may do with files: as little as programs can live with. */
@@ -578,6 +590,24 @@ static const struct {
 };
 
 static int
+allow_shares(int ruleset, const struct confine_plan *p)
+{
+	const struct share *s;
+	size_t i;
+
+	for (i = 0; i < p->shares.n; i++) {
+		s = &p->shares.v[i];
+		if (s->kind != SHARE_EMPTY &&
+		    landlock_allow(ruleset, p->landlock_abi, s->path,
+			s->kind == SHARE_WRITE ? LANDLOCK_WRITE
+					       : LANDLOCK_READ) == -1 &&
+		    errno != ENOENT && errno != EACCES)
+			return -1;
+	}
+	return 0;
+}
+
+static int
 allow_all(int ruleset, const struct confine_plan *p)
 {
 	size_t i, n = p->namespaces
@@ -597,6 +627,8 @@ allow_all(int ruleset, const struct confine_plan *p)
 		    errno != ENOENT && errno != EACCES)
 			return -1;
 	}
+	if (p->bash)
+		return allow_shares(ruleset, p);
 	return p->namespaces ? 0
 			     : landlock_allow(ruleset, p->landlock_abi,
 				   p->skill_path, LANDLOCK_RUN);

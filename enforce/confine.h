@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "enforce/share.h"
+
 /*
  * The confinement of a skill (SPEC 8) as one ordered table. Each row is a
  * layer: what it guarantees, where it is applied, and whether a start without
@@ -102,6 +104,11 @@ struct confine_plan {
 	const struct seccomp_program *silent;	/* set by spawn, for these */
 	const char	*abstract_name;	/* of a socket outside, or "" */
 	pid_t		 broker_pid;
+	bool		 bash;		/* a Bash call: shares instead of skill,
+					 * client and socket */
+	struct shares	 shares;
+	const char	*cwd;		/* in there */
+	int		 command_fd;	/* shown as CONFINE_COMMAND_FD */
 	int64_t		 total_ns;	/* T of SPEC 9: init ends it then, too */
 	struct init_reports *reports;	/* set by spawn */
 	int		 report_fd;	/* set by spawn */
@@ -115,6 +122,10 @@ struct confine_plan {
 #define CONFINE_REPORT_FD	3
 #define CONFINE_GO_FD		4
 #define CONFINE_NOTIFY_FD	5	/* to init, for the listener */
+
+/* What a Bash call reads its command from. */
+#define CONFINE_COMMAND_FD	6
+#define CONFINE_FDS_FREE	10	/* from here on nothing is put in place */
 
 #define CONFINE_INSIDE_ID	1000	/* uid and gid in the sandbox */
 #define CONFINE_SKILL_DIR	"/skill"

@@ -8,8 +8,10 @@
  * seccomp.c when we were built (filter_main.c prints them). Private to enforce/.
  */
 
-/* How many there are: the skill's in four forms, one for each other role. */
-#define FILTER_COUNT	(3 + SECCOMP_ROLES)
+/* Four forms for a skill (for Bash two differ), one for each other role. */
+#define FILTER_FORMS(role) \
+	((role) == SECCOMP_SKILL || (role) == SECCOMP_BASH ? 4U : 1U)
+#define FILTER_COUNT	(2 * 3 + SECCOMP_ROLES)
 
 /* One of them; the arguments are those of seccomp_compile. Never NULL. */
 const struct seccomp_program *filter_of(enum seccomp_role, bool notify,
@@ -28,9 +30,10 @@ extern const struct seccomp_program filter_table[FILTER_COUNT];
 static inline unsigned
 filter_index(enum seccomp_role role, bool notify, bool connect_notified)
 {
-	if (role != SECCOMP_SKILL)
-		return 3U + (unsigned)role;
-	return (notify ? 2U : 0U) + (connect_notified ? 1U : 0U);
+	unsigned form = (notify ? 2U : 0U) + (connect_notified ? 1U : 0U);
+
+	return FILTER_FORMS(role) == 1 ? 6U + (unsigned)role
+				       : 4U * (unsigned)role + form;
 }
 
 #endif

@@ -33,8 +33,7 @@ main(void)
 		errx(1, "the rows of %s in the tables do not fit", name);
 	printf("#include \"enforce/filter.h\"\n\n");
 	for (role = SECCOMP_SKILL; role < SECCOMP_ROLES; role++) {
-		for (form = 0; form < (role == SECCOMP_SKILL ? 4U : 1U);
-		    form++) {
+		for (form = 0; form < FILTER_FORMS(role); form++) {
 			i = filter_index(role, (form & 2) != 0, form & 1);
 			if (seccomp_compile(seccomp_arch_native(), role,
 				(form & 2) != 0, form & 1, &p[i]) == -1)

@@ -177,9 +177,9 @@ skill_process(struct confine_plan *p, int notify_socket)
 	char go;
 
 	/* Away from the low numbers first: each may stand on another's. */
-	report_fd = fcntl(p->report_fd, F_DUPFD_CLOEXEC, 10);
-	go_fd = fcntl(p->go_fd, F_DUPFD_CLOEXEC, 10);
-	notify_fd = fcntl(notify_socket, F_DUPFD_CLOEXEC, 10);
+	report_fd = fcntl(p->report_fd, F_DUPFD_CLOEXEC, CONFINE_FDS_FREE);
+	go_fd = fcntl(p->go_fd, F_DUPFD_CLOEXEC, CONFINE_FDS_FREE);
+	notify_fd = fcntl(notify_socket, F_DUPFD_CLOEXEC, CONFINE_FDS_FREE);
 	if (dup3(report_fd, CONFINE_REPORT_FD, O_CLOEXEC) == -1 ||
 	    dup3(go_fd, CONFINE_GO_FD, O_CLOEXEC) == -1 ||
 	    dup3(notify_fd, CONFINE_NOTIFY_FD, O_CLOEXEC) == -1)
@@ -478,7 +478,8 @@ static int
 prepare(struct init *in, struct confine_plan *p, int notify[2])
 {
 	int keep[] = { p->control_fd, p->report_fd, p->go_fd, p->keep_fd,
-		p->stdio[0], p->stdio[1], p->stdio[2] };
+		p->stdio[0], p->stdio[1], p->stdio[2],
+		p->bash ? p->command_fd : -1 };
 	sigset_t chld;
 
 	sigemptyset(&chld);
@@ -561,6 +562,8 @@ init_process(struct confine_plan *p)
 	close(p->go_fd);
 	for (i = 0; i < 3; i++)
 		close(p->stdio[i]);
+	if (p->bash)
+		close(p->command_fd);
 	notify_init(&in.notify, p->namespaces ? NULL : p->socket.path);
 	in.notify_socket = notify[0];
 	loop(&in);

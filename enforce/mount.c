@@ -162,6 +162,54 @@ mounts_origin(
 	return false;
 }
 
+/* Is path this place or below it? "" is the root directory. */
+static bool
+is_at_or_below(const char *path, const char *place)
+{
+	size_t n = strlen(place);
+
+	return strncmp(path, place, n) == 0 &&
+	       (path[n] == '/' || path[n] == '\0');
+}
+
+bool
+mounts_name(const struct mounts *m, const char *path, size_t nth,
+    char name[PATH_MAX])
+{
+	const struct mount *in = NULL, *v;
+	char inside[PATH_MAX]; /* the path in its file system */
+	size_t i;
+	int n;
+
+	for (i = 0; i < m->n; i++) {
+		if (is_at_or_below(path, m->v[i].point) &&
+		    (in == NULL || strlen(m->v[i].point) >= strlen(in->point)))
+			in = &m->v[i];
+	}
+	if (in == NULL)
+		return false;
+	n = snprintf(inside, sizeof(inside), "%s%s", in->root,
+	    path + strlen(in->point));
+	if (n < 0 || n >= (int)sizeof(inside))
+		return false;
+	for (i = 0; i < m->n; i++) {
+		v = &m->v[i];
+		if (v->major != in->major || v->minor != in->minor ||
+		    !is_at_or_below(inside, v->root) || nth-- > 0)
+			continue;
+		n = snprintf(name, PATH_MAX, "%s%s", v->point,
+		    inside + strlen(v->root));
+		return n > 0 && n < PATH_MAX;
+	}
+	return false;
+}
+
+const char *
+mounts_point(const struct mounts *m, size_t i)
+{
+	return i < m->n ? m->v[i].point : NULL;
+}
+
 int
 mounts_stat(int dir_fd, const char *name, struct stat *st, uint64_t *id)
 {

@@ -28,6 +28,17 @@ bool		 mounts_origin(const struct mounts *, uint64_t id, size_t nth,
 		    char path[PATH_MAX]);
 
 /*
+ * All names of a canonical path: by the mount that it is in, and by each other
+ * one that shows the same part of that file system. The same in nth and
+ * result, and the same warning.
+ */
+bool		 mounts_name(const struct mounts *, const char *path,
+		    size_t nth, char name[PATH_MAX]);
+
+/* Where mount i is ("" is the root directory); NULL: there are no more. */
+const char	*mounts_point(const struct mounts *, size_t i);
+
+/*
  * fstatat(2), links not followed, that tells the mount as well; 0 where the
  * kernel cannot. An empty name is the descriptor itself. 0, or -1 with errno.
  */

@@ -39,7 +39,9 @@
 #endif
 
 enum {
-	SKILL = 1 << SECCOMP_SKILL,
+	MAIN = 1 << SECCOMP_SKILL,
+	BASH = 1 << SECCOMP_BASH,
+	SKILL = MAIN | BASH,
 	BROKER = 1 << SECCOMP_BROKER,
 	WORKER = 1 << SECCOMP_WORKER,
 	WALKER = 1 << SECCOMP_WALKER,
@@ -136,7 +138,7 @@ static const struct group groups[] = {
 	{ SKILL | BROKER, ALLOW, "give up more rights",
 	    "landlock_create_ruleset landlock_add_rule "
 	    "landlock_restrict_self" },
-	/* The worker's filter is compiled in a file that has no name. */
+	/* A Bash call's command goes there in one. */
 	{ BROKER, ALLOW, "files in memory", "memfd_create" },
 	{ ALL, ALLOW, "speak on a socket",
 	    "sendto recvfrom sendmsg recvmsg" },
@@ -247,10 +249,12 @@ static const struct rule rules[] = {
 	    NONE },
 	{ SKILL, "clone", NOTIFY, OTHERS(0, ISOLATE | CLONE_PTRACE), NONE },
 
-	{ SKILL, "socket", ALLOW, IS(0, WORD, AF_UNIX),
+	{ MAIN, "socket", ALLOW, IS(0, WORD, AF_UNIX),
 	    IS(1, SOCK_KIND, SOCK_STREAM) },
-	{ SKILL, "socket", NOTIFY, IS(0, WORD, AF_UNIX),
+	{ MAIN, "socket", NOTIFY, IS(0, WORD, AF_UNIX),
 	    OTHERS(1, SOCK_KIND) },
+	/* Every look-up of a user begins with one. */
+	{ BASH, "socket", EPERM, IS(0, WORD, AF_UNIX), NONE },
 	{ SKILL, "socket", EPERM, IS(0, WORD, AF_NETLINK), NONE },
 	/* How curl finds out whether there is IPv6. */
 	{ SKILL, "socket", EPERM, IS(0, WORD, AF_INET6),
@@ -377,12 +381,8 @@ static const struct rule rules[] = {
 	{ NET, "mmap", ALLOW, IS(2, EXECUTABLE, 0), NONE },
 	{ NET, "mprotect", ALLOW, IS(2, EXECUTABLE, 0), NONE },
 
-	/* The worker's own filter, and what libseccomp asks beforehand. */
-	{ BROKER, "seccomp", ALLOW, IS(0, WORD, SECCOMP_SET_MODE_STRICT),
-	    NONE },
+	/* The worker's own filter. */
 	{ BROKER, "seccomp", ALLOW, IS(0, WORD, SECCOMP_SET_MODE_FILTER),
-	    NONE },
-	{ BROKER, "seccomp", ALLOW, IS(0, WORD, SECCOMP_GET_ACTION_AVAIL),
 	    NONE },
 };
 
@@ -734,7 +734,9 @@ seccomp_compile(uint32_t arch, enum seccomp_role role, bool notify,
 {
 	/* Nobody falls back for us; for a skill its libraries do. */
 	const struct sock_filter last = BPF_STMT(BPF_RET | BPF_K,
-	    SECCOMP_RET_ERRNO | (role == SECCOMP_SKILL ? ENOSYS : EPERM));
+	    SECCOMP_RET_ERRNO |
+		(role == SECCOMP_SKILL || role == SECCOMP_BASH ? ENOSYS
+							       : EPERM));
 	struct build b = { .arch = arch,
 		.role = role,
 		.notify = notify,
@@ -848,7 +850,7 @@ group_fits(const struct group *g, char name[32])
 	while (next_word(&at, name)) {
 		if (!known(name))
 			return false;
-		for (role = SKILL; role <= NET; role <<= 1) {
+		for (role = MAIN; role <= NET; role <<= 1) {
 			if ((g->roles & role) != 0 && rows_for(name, role) != 1)
 				return false;
 		}

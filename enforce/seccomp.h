@@ -13,6 +13,7 @@
 
 enum seccomp_role {
 	SECCOMP_SKILL,		/* an allowlist; the attack list is notified */
+	SECCOMP_BASH,		/* the same without sockets */
 	SECCOMP_BROKER,		/* the broker after start-up */
 	SECCOMP_WORKER,		/* the file worker */
 	SECCOMP_WALKER,		/* the one that searches: it reads */

@@ -426,26 +426,60 @@ mapping_namespace(uid_t owner, uid_t uid)
 
 /*
  * Root's way to show something to the sandbox's uid: a detached copy of the
- * mount behind fd, its owner id-mapped to uid where the file system can do that.
+ * mount behind fd, its owner id-mapped by a user namespace (-1: not).
  */
 static int
-take_tree(int fd, uid_t owner, uid_t uid)
+take_tree(int fd, int map_fd)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
-	int tree, ns;
+	int tree;
 
 	tree = open_tree(fd, "",
 	    AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
-	if (tree == -1 || owner == uid)
+	if (tree == -1 || map_fd == -1)
 		return tree;
-	ns = mapping_namespace(owner, uid);
-	if (ns == -1)
-		return tree;
-	attr.userns_fd = (unsigned)ns;
-	/* Where it cannot be id-mapped, the plain modes decide. */
-	mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
-	close(ns);
+	attr.userns_fd = (unsigned)map_fd;
+	/* Where not all of it can be id-mapped, or nothing, the plain modes
+	 * decide. */
+	if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+		sizeof(attr)) == -1)
+		mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr));
 	return tree;
+}
+
+static int
+take_bind(struct confine_bind *b, uid_t uid)
+{
+	/* What anybody may run needs no map; making one costs most. */
+	int map_fd = b->for_all || b->owner == uid
+	    ? -1
+	    : mapping_namespace(b->owner, uid);
+
+	b->tree_fd = take_tree(b->source_fd, map_fd);
+	if (map_fd != -1)
+		close(map_fd);
+	return b->tree_fd == -1 ? -1 : 0;
+}
+
+/* What is shared is the caller's own: root's. */
+static int
+take_shares(struct confine_plan *p)
+{
+	struct share *s;
+	size_t i;
+	int map_fd = mapping_namespace(0, p->host_uid), result = 0;
+
+	for (i = 0; i < p->shares.n && result == 0; i++) {
+		s = &p->shares.v[i];
+		if (s->kind == SHARE_EMPTY)
+			continue;
+		s->tree_fd = take_tree(s->source_fd, map_fd);
+		if (s->tree_fd == -1)
+			result = -1;
+	}
+	if (map_fd != -1)
+		close(map_fd);
+	return result;
 }
 
 void
@@ -487,15 +521,16 @@ take_trees(struct confine_plan *p)
 		&p->socket };
 	size_t i;
 
-	for (i = 0; i < sizeof(binds) / sizeof(binds[0]); i++) {
+	for (i = 0; i < p->shares.n; i++)
+		close_fd(&p->shares.v[i].tree_fd);
+	for (i = 0; i < sizeof(binds) / sizeof(binds[0]); i++)
 		close_fd(&binds[i]->tree_fd);
-		if (!p->root || !p->namespaces)
-			continue;
-		/* What anybody may run needs no map; making one costs most. */
-		binds[i]->tree_fd = take_tree(binds[i]->source_fd,
-		    binds[i]->for_all ? p->host_uid : binds[i]->owner,
-		    p->host_uid);
-		if (binds[i]->tree_fd == -1)
+	if (!p->root || !p->namespaces)
+		return 0;
+	if (p->bash)
+		return take_shares(p);
+	for (i = 0; i < sizeof(binds) / sizeof(binds[0]); i++) {
+		if (take_bind(binds[i], p->host_uid) == -1)
 			return -1;
 	}
 	return 0;
@@ -508,7 +543,8 @@ start_with(struct confine_plan *p, struct spawned *s, struct trouble *t,
 {
 	p->namespaces = namespaces;
 	p->listen = listen;
-	p->filter = filter_of(SECCOMP_SKILL, listen, listen && !namespaces);
+	p->filter = filter_of(p->bash ? SECCOMP_BASH : SECCOMP_SKILL, listen,
+	    listen && !namespaces);
 	p->silent = filter_of(SECCOMP_SKILL, false, false);
 	if (!namespaces && !p->root)
 		p->tasks = tasks_of(p->host_uid) + OWN_TASKS;
@@ -554,6 +590,9 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 		why[0] = '\0';
 	p->landlock_abi = landlock_abi();
 	for (i = 0; i < n; i++) {
+		/* Nothing less than a root of its own holds a Bash call. */
+		if (p->bash && !tries[i].namespaces)
+			continue;
 		/* The listener is left out only if it was the trouble. */
 		if (!tries[i].listen && strcmp(t.step, "seccomp") != 0)
 			continue;
@@ -566,6 +605,7 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 				break;
 			stop(s);
 		}
+		s->failed = t.step;
 		if (first.step == NULL)
 			first = t;
 	}
@@ -681,8 +721,6 @@ spawn_call_name(int nr, char out[32])
 	return seccomp_call_name(nr, out);
 }
 
-#define UID_DIR "/run/cyberos"
-
 int
 spawn_lock_uid(uid_t first, uid_t last, uid_t *uid)
 {
@@ -691,9 +729,9 @@ spawn_lock_uid(uid_t first, uid_t last, uid_t *uid)
 	uint32_t count = last - first + 1, at, i;
 	int fd;
 
-	if (mkdir(UID_DIR, 0755) == -1 && errno != EEXIST)
+	if (mkdir(SPAWN_UID_DIR, 0755) == -1 && errno != EEXIST)
 		return -1;
-	fd = open(UID_DIR "/uids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+	fd = open(SPAWN_UID_DIR "/uids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
 	    0600);
 	if (fd == -1)
 		return -1;

@@ -26,6 +26,7 @@ struct spawned {
 	int64_t	 cost_ns[CONFINE_STEPS_MAX];	/* of each step; 0 for clone's */
 	int64_t	 clone_ns;	/* of the clone with all its flags, and the maps */
 	uint8_t	 probes[PROBES_MAX];	/* enum probe_result, with attest */
+	const char *failed;	/* the step at which the last try ended, or NULL */
 };
 
 /* Close every descriptor but these; -1 stands for none. Sorts them. Only calls
@@ -105,6 +106,8 @@ const char *spawn_call_name(int nr, char out[32]);
 
 /* Receive one message from init; never blocks. */
 enum spawn_event spawn_receive(const struct spawned *, struct spawn_message *);
+
+#define SPAWN_UID_DIR	"/run/cyberos"	/* with the locks of uids in it */
 
 /*
  * As root: a host uid of its own for an invocation, out of first..last, locked

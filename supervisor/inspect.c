@@ -382,8 +382,7 @@ inspect_tools(int argc, char **argv)
 		    i == 0 ? "" : ",", tools[i].name);
 		json_put_string(&b, tools[i].description,
 		    strlen(tools[i].description));
-		buf_printf(&b, ",\"implemented\":%s,\"inputSchema\":",
-		    registry_built(&tools[i]) ? "true" : "false");
+		buf_puts(&b, ",\"inputSchema\":");
 		registry_schema(&tools[i], &b);
 		buf_puts(&b, "}");
 	}

@@ -84,16 +84,6 @@ recv 1' 'allowed_tools: [Read]' "$OK"
 is "$(answer 1 '[.result.tools[].name] | join(" ")')" Read \
     "case T28: tool.list shows Read only"
 
-# The one that this version does not have yet
-calls "$(printf '%s\n' "$lines" | grep -E '^Bash')" \
-    "allowed_tools: $TOOLS" "$OK" 'allowed_memory_scopes: ["memories/**"]' \
-    'x-allowed-domains: ["*"]'
-is "$(said 1)" "-32000 not_implemented -" \
-    "a tool that is not built says not_implemented when granted"
-is "$(rows skill.tool_call_completed '| .outcome + " " + .error_message' | sort | uniq -c | sed 's/^ *//')" \
-    '1 "error not_implemented"' "and are recorded as errors"
-is "$(count skill.tool_denied)" 0 "and not as refusals"
-
 # --- which files ---
 
 outside=$(mktemp /tmp/cyberos-x.XXXXXX)

@@ -38,8 +38,6 @@ static const struct {
 	    "the pattern is no regular expression, or needs too much" },
 	[FAIL_TOO_COMPLEX] = { "too_complex",
 	    "the expression takes too long on a line; make it simpler" },
-	[FAIL_NOT_IMPLEMENTED] = { "not_implemented",
-	    "this version has no such tool yet" },
 	[FAIL_HTTP_ERROR] = { "http_error",
 	    "the server's answer was cut off, is not HTTP or leads in circles" },
 	[FAIL_TLS_ERROR] = { "tls_error",

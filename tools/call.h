@@ -27,6 +27,9 @@
 #define CALL_TEMP		48	/* bytes of a temporary name */
 #define CALL_IN_PLACE_MAX	((off_t)64 * 1024)	/* larger: a worker's */
 
+struct expose_place;
+struct narrow;
+
 /* What one invocation's calls have in common. */
 struct invocation {
 	char		 id[37];
@@ -36,6 +39,8 @@ struct invocation {
 	const struct policy *policy;
 	const struct path_protect *protect;
 	const struct narrow *narrow;	/* for the workers */
+	const struct expose_place *places;	/* protected; for Bash */
+	size_t		 places_n;
 	int		 memory_fd;	/* the tenant's memory root */
 	struct digest	*digest;	/* plain SHA-256 */
 	struct digest	*args_digest;	/* keyed when the operator says so */
@@ -57,7 +62,6 @@ enum failure {
 	FAIL_IO_ERROR,
 	FAIL_INVALID_PATTERN,
 	FAIL_TOO_COMPLEX,
-	FAIL_NOT_IMPLEMENTED,
 	FAIL_HTTP_ERROR,
 	FAIL_TLS_ERROR,
 	FAIL_RESOLVE_ERROR,
@@ -73,7 +77,6 @@ enum outcome {
 };
 
 struct tool;
-struct narrow;
 
 struct call {
 	TAILQ_ENTRY(call) next;

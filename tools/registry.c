@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "audit/json.h"
+#include "tools/bash.h"
 #include "tools/file.h"
 #include "tools/find.h"
 #include "tools/http.h"
@@ -37,11 +38,13 @@ static const char *const fetch_methods[] = { "GET", "HEAD", NULL };
 #define FILE_PATH(check, help)                                                 \
 	{ "path", ARG_TEXT, true, 1, TEXT_MAX, NULL, check, help }
 
-/* A tool whose run is NULL is not part of this version: not_implemented. */
 static const struct tool tools[] = {
 	{ "Bash",
 	    "Run a command line with /bin/bash -c in a sandbox of its own, "
-	    "without network, with the granted files in place.",
+	    "without network. Of x-allowed-files, a glob that ends in /** is "
+	    "there as a writable directory (its .git read-only, its .ssh and "
+	    ".cyberos empty); another glob is there as the files that match "
+	    "it when the call starts.",
 	    { { "cmd", ARG_TEXT, true, 1, TEXT_MAX, NULL, CHECK_NONE,
 		  "the command line" },
 		{ "stdin", ARG_TEXT, false, 0, TEXT_MAX, NULL, CHECK_NONE,
@@ -49,7 +52,7 @@ static const struct tool tools[] = {
 		TIMEOUT_ARG,
 		{ "cwd", ARG_TEXT, false, 1, TEXT_MAX, NULL, CHECK_NONE,
 		    "absolute working directory (/tmp)" } },
-	    NULL, NULL, NULL, NULL },
+	    bash_shape, bash_place, NULL, NULL },
 	{ "Read",
 	    "Read a file: all of it, or limit bytes from offset.",
 	    { FILE_PATH(CHECK_FILE_READ, "absolute path of the file"),
@@ -189,12 +192,6 @@ registry_index(const struct tool *tool)
 	return (size_t)(tool - tools);
 }
 
-bool
-registry_built(const struct tool *tool)
-{
-	return tool->run != NULL || tool->place != NULL;
-}
-
 const char *const *
 registry_names(void)
 {
@@ -229,6 +226,8 @@ tool_trouble(const struct tool *t)
 
 	if (t->name == NULL || t->description == NULL)
 		return "a tool has no name or description";
+	if (t->run == NULL && t->place == NULL)
+		return "a tool has nothing to run";
 	for (i = 0; i < TOOL_ARGS_MAX && t->args[i].name != NULL; i++) {
 		trouble = arg_trouble(&t->args[i]);
 		if (trouble != NULL)
@@ -735,8 +734,6 @@ registry_check(struct call *c, struct invocation *inv)
 		return refuse(c, reason);
 	if (!check_shape(c))
 		return CHECK_BAD_ARGS;
-	if (!registry_built(c->check.tool))
-		return fails(c, FAIL_NOT_IMPLEMENTED);
 	return check_resource(c, inv);
 }
 

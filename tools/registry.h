@@ -39,7 +39,8 @@ enum place {
 	PLACE_LOOP,		/* short and never blocking: in the broker */
 	PLACE_FILE_WORKER,	/* writes, syncs, reads more than 64 KiB */
 	PLACE_WALK_WORKER,	/* searches */
-	PLACE_NET		/* the net worker, which has a program of its own */
+	PLACE_NET,		/* the net worker, which has a program of its own */
+	PLACE_BASH		/* a sandbox of its own, built by the spawner */
 };
 
 struct tool_arg {
@@ -63,10 +64,7 @@ struct tool {
 	bool		(*shape)(struct call *);
 	/* NULL: in the loop. */
 	enum place	(*place)(const struct call *);
-	/*
-	 * NULL with a place: that place has its own way. NULL without one: the
-	 * tool is not part of this version (not_implemented).
-	 */
+	/* NULL: the place has its own way. */
 	void		(*run)(struct call *, struct invocation *);
 	/*
 	 * NULL, or what is left to do in the broker after a success elsewhere:
@@ -80,9 +78,6 @@ struct tool {
 const struct tool *registry_tools(size_t *n);
 const struct tool *registry_find(const char *name);
 size_t		 registry_index(const struct tool *);
-
-/* Is it part of this version? */
-bool		 registry_built(const struct tool *);
 
 /* The names, NULL-terminated, in table order. */
 const char *const *registry_names(void);

@@ -1236,7 +1236,7 @@ test_built(void)
 	bool same = true;
 
 	for (role = SECCOMP_SKILL; role < SECCOMP_ROLES; role++) {
-		forms = role == SECCOMP_SKILL ? 4 : 1;
+		forms = FILTER_FORMS(role);
 		for (form = 0; form < forms; form++) {
 			built = filter_of(role, (form & 2) != 0, form & 1);
 			if (seccomp_compile(seccomp_arch_native(), role,

@@ -1,0 +1,343 @@
+#!/bin/sh
+# Bash: what runs, what it sees of the host, and that nothing of it outlives the
+# answer or tells what was run.
+# shellcheck source=t/lib.sh
+. t/lib.sh
+. t/box.sh
+# shellcheck source=t/live.sh
+. t/live.sh
+
+D=$T/d
+MARK=marker-$$
+mkdir -p "$D/w/sub" "$D/w/.git" "$D/w/.ssh" "$D/w/.cyberos" "$D/w/deep/.ssh" \
+    "$D/one" "$D/out"
+TOOLS='allowed_tools: [Bash, Read, Write]'
+FILES="x-allowed-files: [\"$D/w/**\", \"$D/one/*.md\"]"
+
+# bash_ COMMAND [MORE-ARGUMENTS]: a line for calls
+bash_() { printf 'Bash %s\n' "$(jq -nc --arg c "$1" "{cmd: \$c} + {${2:-}}")"; }
+# one COMMAND [MORE-ARGUMENTS]: run just this
+one() { calls "$(bash_ "$@")" "$TOOLS" "$FILES"; }
+got() { answer "${2:-1}" ".result.$1"; }
+flat() { got "$@" | xargs; }
+# long CALLS: calls whose answers may be long
+long() {
+	skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+	lines "$1"
+	sed 's/^recv 1/full 1/' "$T/commands" >"$T/full"
+	broker_run wire <"$T/full"
+}
+
+# --- what runs ---
+
+calls "$(bash_ 'echo out; echo err >&2; exit 3')
+$(bash_ 'kill -9 $$')
+$(bash_ 'pwd; env | grep -v ^_= | sort | tr "\n" " "; echo "$0 $#"')
+$(bash_ 'cat; echo "end"' 'stdin: "fed"')
+$(bash_ 'cat')
+$(bash_ 'pwd' "cwd: \"$D/w/sub\"")
+$(bash_ 'if true; then
+  echo "two lines"
+fi # and a comment')
+$(bash_ 'set -e; false; echo not reached')
+$(bash_ 'exec 7>&2; : ; trap "echo trapped" EXIT')
+$(bash_ 'echo é | head -c 1')
+$(bash_ 'syntax error (')
+$(bash_ 'ls /proc/self/fd')" "$TOOLS" "$FILES"
+is "$(got stdout) $(got stderr) $(got exit_code) $(got signal)" "out err 3 null" \
+    "both streams and the exit code"
+is "$(got exit_code 2) $(got signal 2)" "null 9" "ended by a signal"
+is "$(got stdout 3)" "/tmp
+PWD=/tmp SHLVL=1 /bin/bash 0" "in /tmp, without an environment"
+is "$(got stdout 4)" "fedend" "stdin is fed, then it ends"
+is "$(got stdout 5) $(got exit_code 5)" " 0" "without stdin there is none"
+is "$(got stdout 6)" "$D/w/sub" "cwd"
+is "$(got stdout 7)" "two lines" "several lines"
+is "$(got stdout 8) $(got exit_code 8)" " 1" "set -e"
+is "$(got stdout 9)" trapped "a trap"
+is "$(got encoding 10) $(got stdout 10)" "base64 ww==" "bytes that are no text"
+is "$(got exit_code 11) $(got stdout 11)" "$(bash -c 'syntax error (' 2>/dev/null; echo $?) " \
+    "a syntax error is bash's to tell"
+like "$(got stderr 11)" 'syntax error' "and it does"
+is "$(flat stdout 12)" "0 1 2 3" "no descriptor but its streams"
+is "$(answer 1 '.result | keys_unsorted | join(" ")')" \
+    "stdout stderr exit_code signal timed_out truncated" "the members of a result"
+is "$(count skill.tool_call_started) $(count skill.tool_call_completed)" "12 12" \
+    "a started and a completed row each"
+is "$(rows skill.tool_call_completed '| .outcome' | sort -u)" '"success"' \
+    "whatever the command says, the tool has done its work"
+
+# --- its shape ---
+
+calls "Bash {}
+Bash {\"cmd\":\"\"}
+Bash {\"cmd\":\"true\",\"cwd\":\"w\"}
+Bash {\"cmd\":\"true\",\"timeout_ms\":0}
+$(bash_ true "cwd: \"$D/none\"")
+$(bash_ true "cwd: \"$D/out\"")" "$TOOLS" "$FILES"
+is "$(said 1) $(said 2) $(said 3) $(said 4)" \
+    "-32602 Invalid params - -32602 Invalid params - -32602 Invalid params - -32602 Invalid params -" \
+    "arguments that are none"
+is "$(said 5) $(said 6)" "-32000 not_found - -32000 not_found -" \
+    "a working directory that is not there, for whatever reason"
+in_skill 'cyberos skill call Bash cmd=id; echo "status $?"' 'allowed_tools: []'
+refused tool_not_in_allowed_tools Bash
+
+# --- what it sees ---
+
+echo granted >"$D/w/a.txt"
+echo deep >"$D/w/sub/b.txt"
+echo ref >"$D/w/.git/HEAD"
+echo key >"$D/w/.ssh/id"
+echo state >"$D/w/.cyberos/x"
+echo deepkey >"$D/w/deep/.ssh/id"
+echo md >"$D/one/x.md"
+echo txt >"$D/one/x.txt"
+echo linked >"$D/one/l.md"
+ln "$D/one/l.md" "$D/out/l"
+echo secret >"$D/out/s"
+ln -s "$D/out/s" "$D/w/link"
+ln -s "$D/out" "$D/w/dirlink"
+calls "$(bash_ "cat $D/w/a.txt $D/w/sub/b.txt $D/one/x.md")
+$(bash_ "echo more >>$D/w/a.txt; echo new >$D/w/sub/new; mkdir $D/w/made; rm $D/w/sub/b.txt")
+$(bash_ "cat $D/one/x.txt")
+$(bash_ "cat $D/out/s")
+$(bash_ "cat $D/w/link $D/w/dirlink/s")
+$(bash_ "cat /proc/self/root$D/out/s /proc/1/root$D/out/s /proc/self/cwd/../..$D/out/s")
+$(bash_ "cat <$D/out/s; echo \$(<$D/out/s); cat $D/w/../out/s")
+$(bash_ "ls -A $D; ls -A $D/one")
+$(bash_ "cat $D/w/.ssh/id; ls -A $D/w/.ssh $D/w/.cyberos; touch $D/w/.ssh/y")
+$(bash_ "cat $D/w/.git/HEAD; echo bad >$D/w/.git/HEAD; rm -r $D/w/.git")
+$(bash_ "cat $D/one/l.md; echo bad >$D/one/l.md")
+$(bash_ "echo changed >$D/one/x.md; echo more >$D/one/y.md; ls $D/one")
+$(bash_ "cp /bin/true $D/w/run && $D/w/run")
+$(bash_ "ls -a /skill /root /home /tmp/*.sock; ls /tmp /usr/local/sbin/cyberos")
+$(bash_ "cat /etc/shadow /etc/hostname; cat $STORE/audit/host.json; ls $STORE")" \
+    "$TOOLS" "$FILES"
+is "$(got stdout)" "granted
+deep
+md" "what was granted is there"
+is "$(got exit_code 2)" 0 "and can be written"
+is "$(cat "$D/w/a.txt" | tr '\n' ' ')$(cat "$D/w/sub/new") $([ -d "$D/w/made" ] && echo made)$(ls "$D/w/sub/b.txt" 2>/dev/null)" \
+    "granted more new made" "on the host"
+is "$(stat -c %u "$D/w/sub/new" "$D/w/made" | sort -u)" "$(id -u)" \
+    "what it makes is the caller's"
+for n in 3 4 5 6 7; do
+	is "$(got stdout $n | tr -d '\n')" "" "not granted, not there ($n)"
+done
+is "$(flat stdout 8)" "one w l.md x.md" "not even as names"
+is "$(got exit_code 9)" 1 ".ssh is covered"
+is "$(got stdout 9 | grep -c '^[^/]')" 0 "with nothing in it, .cyberos as well"
+is "$(got stdout 10) $(cat "$D/w/.git/HEAD")" "ref ref" ".git is read-only"
+is "$(got stdout 11) $(cat "$D/out/l")" "linked linked" \
+    "a file with several links is read-only"
+is "$(cat "$D/one/x.md") $(ls "$D/one" | xargs)" "changed l.md x.md x.txt" "a file of a glob is written in place, none is added"
+is "$(got exit_code 13)" 126 "what was written does not run"
+is "$(flat stdout 14)" "/tmp: ${T#/tmp/}" "no skill, no socket, no client"
+is "$(got stdout 15)" skill "nothing of the host's /etc, nothing of the store"
+is "$(count skill.cap_bypass_attempt)" 0 "and nobody takes that for an attack"
+
+# --- closed places within a grant ---
+
+mkdir -p "$D/w/inner"
+chmod 700 "$D/w/inner"
+STORE=$D/w/inner one "ls -A $D/w/inner; echo x >$D/w/inner/run/x"
+is "$(got stdout) $(got exit_code)" " 1" "the store in a granted directory is covered"
+STORE=$D/w/inner one "mv $D/w/inner $D/w/gone; rm -rf $D/w/inner"
+holds "and is where it was" [ -d "$D/w/inner/audit" ]
+mkdir -p "$D/w/tools/x"
+cat >"$D/config.yaml" <<Y
+ceiling:
+  files: ["$D/w/sub/**", "$D/one/**"]
+Y
+calls "$(bash_ "find $D -type f | sort")" "$TOOLS" "$FILES" >/dev/null
+rm -f "$T/result.json"
+"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" --config \
+    "$D/config.yaml" --result "$T/result.json" wire <"$T/commands" \
+    >"$T/out" 2>"$T/err"
+is "$(flat stdout | sed "s|$D/||g")" \
+    "one/l.md one/x.md w/sub/new" "a ceiling within a grant: that much is there"
+
+if can_mount; then
+	mkdir -p "$D/w/mnt" "$T/elsewhere"
+	skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+	lines "$(bash_ "ls -A $D/w/mnt/d/w $D/w/mnt/store; cat $D/w/mnt/store/audit/host.json")"
+	mounted 'mount --bind "$T" "$D/w/mnt"' 'true'
+	unlike "$(got stdout)" 'host|audit' \
+	    "the store by another name of its file system is covered"
+	like "$(got stderr)" 'host.json' "which was tried"
+	mounted 'mount -t proc proc "$D/w/mnt"' 'true'
+	lines "$(bash_ "ls $D/w/mnt/1; ls $D/w/mnt | wc -l")"
+	mounted 'mount -t proc proc "$D/w/mnt"' 'true'
+	is "$(got stdout)" 0 "a mounted proc is covered"
+fi
+
+# --- no way out ---
+
+cat >"$D/w/families.py" <<'P'
+import socket, os
+for f, t in ((socket.AF_UNIX, socket.SOCK_STREAM), (socket.AF_INET, socket.SOCK_STREAM),
+             (socket.AF_INET6, socket.SOCK_STREAM), (socket.AF_NETLINK, socket.SOCK_RAW)):
+    try:
+        socket.socket(f, t)
+        print('SOCKET')
+    except OSError as e:
+        print(e.errno)
+a, b = socket.socketpair()
+a.send(b'pair')
+print(b.recv(9).decode())
+P
+calls "$(bash_ "python3 $D/w/families.py")
+$(bash_ 'unshare -U true; mount -t tmpfs none /tmp; echo $?')
+$(bash_ 'grep -E "^(Cap|NoNew|Seccomp:)" /proc/self/status; id -u; ls /sys')
+$(bash_ 'for i in $(seq 30); do sleep 5 & done; jobs | wc -l')" "$TOOLS" "$FILES"
+is "$(flat stdout)" "1 1 1 1 pair" "no socket of any family, but pairs"
+unlike "$(got stdout 2)" '^0$' "no namespace, no mount"
+is "$(got stdout 3 | tr -d '\t' | xargs)" \
+    "CapInh:0000000000000000 CapPrm:0000000000000000 CapEff:0000000000000000 CapBnd:0000000000000000 CapAmb:0000000000000000 NoNewPrivs:1 Seccomp:2 1000" \
+    "no capability, no new one, a filter"
+like "$(got stderr 4)" 'Resource temporarily unavailable' "processes are limited"
+is "$(rows skill.cap_bypass_attempt '| .syscall' | sort -u | tr '\n' ' ')" \
+    '"mount" "socket" "unshare" ' "attempts are recorded"
+
+# --- streams ---
+
+long "$(bash_ 'yes aaaaaaa | head -c 3000000; yes bbbbbbb | head -c 2000000 >&2')
+$(bash_ 'yes é | head -c 1500000')
+$(bash_ 'cat | tee /dev/stderr' "stdin: (\"x\" * 900000)")
+$(bash_ 'exec >&-; exec 2>&-; sleep 0.1')
+$(bash_ 'true' "stdin: (\"x\" * 900000)")"
+is "$(got 'stdout|length') $(got 'stderr|length') $(got truncated) $(got stdout_bytes) $(got stderr_bytes)" \
+    "1048576 1048576 true 3000000 2000000" "1 MiB of each stream, the rest counted"
+is "$(got 'stdout|utf8bytelength' 2) $(got truncated 2)" "1048575 true" \
+    "cut between characters"
+is "$(got 'stdout|length' 3) $(got 'stderr|length' 3)" "900000 900000" \
+    "all of stdin, while both streams flow"
+is "$(got exit_code 4) $(got exit_code 5)" "0 0" \
+    "closed streams, and stdin that nobody reads"
+
+# --- time, and what is left ---
+
+begun=$(date +%s)
+calls "$(bash_ "sleep 300; echo late" 'timeout_ms: 300')
+$(bash_ "perl -e 'sleep 300' $MARK & setsid perl -e 'sleep 300' $MARK & echo back")
+$(bash_ "trap '' TERM INT; while :; do :; done" 'timeout_ms: 300')
+$(bash_ "ps -e | grep -c perl")" "$TOOLS" "$FILES"
+is "$(got timed_out) $(got stdout) $(got exit_code) $(got signal) $(got timed_out 3)" \
+    "true  null 9 true" "timeout_ms ends it, whatever it does about signals"
+is "$(got stdout 2) $(got timed_out 2)" "back false" \
+    "background jobs do not keep the answer"
+is "$(got stdout 4)" 0 "and are dead by then"
+[ $(($(date +%s) - begun)) -lt 60 ]
+ok $? "nothing waited for them"
+is "$(rows skill.tool_call_completed '| .outcome' | sort -u)" '"success"' \
+    "timed_out is a success with that flag"
+
+rm -f "$D/w/log"
+touch "$D/w/log"
+skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+{
+	echo open
+	n=1
+	while [ $n -le 8 ]; do
+		echo "send 1 {\"jsonrpc\":\"2.0\",\"id\":$n,\"method\":\"tool.call\",\"params\":{\"tool\":\"Bash\",\"args\":{\"cmd\":\"echo + >>$D/w/log; sleep 0.5; echo - >>$D/w/log\"}}}"
+		n=$((n + 1))
+	done
+	n=1
+	while [ $n -le 8 ]; do
+		echo recv 1 60000
+		n=$((n + 1))
+	done
+} >"$T/commands"
+broker_run wire <"$T/commands"
+is "$(awk '/[+]/ { n++; if (n > m) m = n } /-/ { n-- } END { print m, NR }' "$D/w/log")" \
+    "4 16" "four at once, the others wait"
+
+# --- the loop goes on, and what is seen from outside ---
+
+skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+live_start wire
+live_say "open
+open
+send 1 {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tool.call\",\"params\":{\"tool\":\"Bash\",\"args\":{\"cmd\":\"echo up >$D/w/up; : $MARK; while :; do :; done\"}}}
+send 2 {\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"broker.status\"}
+recv 2
+say alive"
+live_wait '^alive'
+ok $? "broker.status is answered beside a spinning shell"
+n=0
+while [ ! -e "$D/w/up" ] && [ $n -lt 200 ]; do
+	sleep 0.05
+	n=$((n + 1))
+done
+cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' >"$T/cmdlines"
+is "$(grep -c "up; : $MARK" "$T/cmdlines")" 0 \
+    "no process has the command in its arguments"
+spawner=$(live_child cyberos-spawner)
+[ -n "$spawner" ]
+ok $? "the spawner is a child of the broker"
+builder=$(cat "/proc/$spawner/task/$spawner/children")
+kill -KILL ${builder% } 2>/dev/null
+live_say "recv 1 20000
+send 1 {\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"tool.call\",\"params\":{\"tool\":\"Bash\",\"args\":{\"cmd\":\"echo again\"}}}
+recv 1 20000
+say second"
+live_wait '^second' 60
+like "$(cat "$T/live.out")" '^1 .*"signal":9.*"id":1|^1 .*"id":1.*"signal":9' \
+    "one that is killed from outside is told as such"
+like "$(cat "$T/live.out")" '^1 .*again' "and the next call is served"
+kill -KILL "$spawner"
+live_say "send 1 {\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"tool.call\",\"params\":{\"tool\":\"Bash\",\"args\":{\"cmd\":\"echo x\"}}}
+recv 1 20000
+send 1 {\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"tool.call\",\"params\":{\"tool\":\"Read\",\"args\":{\"path\":\"$D/w/a.txt\"}}}
+recv 1 20000
+say third"
+live_wait '^third' 60
+live_end
+is "$(sed -n 's/^1 .*"message":"\([a-z_]*\)".*/\1/p' "$T/live.out")" io_error \
+    "without a spawner Bash fails"
+like "$OUT" '^1 .*granted' "and nothing else does"
+is "$(rows skill.tool_call_completed '| "\(.outcome) \(.error_message)"' | sort | uniq -c | sed 's/^ *//' | tr '\n' ' ')" \
+    '1 "error io_error" 3 "success null" ' "each has its row"
+is "$(cat "$STORE"/audit/*/seg/*/*.jsonl "$STORE"/audit/*/host.jsonl | grep -c "$MARK")" 0 \
+    "no command is in the ledger"
+nothing_left "Bash"
+
+# The skill ends while its shell runs.
+skill quick "$TOOLS" "$FILES" <<S
+#!/bin/sh
+cyberos skill call Bash cmd="perl -e 'sleep 300' $T" >/dev/null 2>&1 &
+sleep 0.5
+S
+broker_run quick
+is "$(rows skill.tool_call_completed '| "\(.outcome) \(.error_message)"')" \
+    '"error cancelled"' "a shell that the skill does not wait for is cancelled"
+nothing_left "a shell that was left behind"
+
+# --- limits of the host ---
+
+mkdir "$D/many"
+i=0
+while [ $i -lt 260 ]; do
+	echo $i >"$D/many/$i.md"
+	i=$((i + 1))
+done
+calls "$(bash_ true)" "$TOOLS" "x-allowed-files: [\"$D/many/*.md\"]"
+is "$(said 1)" "-32000 too_large -" "more than 256 files: it says so"
+rm "$D"/many/2[0-9][0-9].md
+calls "$(bash_ "cat $D/many/*.md | wc -l")" "$TOOLS" \
+    "x-allowed-files: [\"$D/many/*.md\"]"
+is "$(got stdout)" 200 "200 are there"
+echo 'min_free_mb: 1048576' >"$D/config.yaml"
+lines "$(bash_ true)"
+skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+broker_run --config "$D/config.yaml" wire <"$T/commands"
+is "$(said 1)" "-32000 no_space -" "too little room where it could write"
+calls "$(bash_ 'ls -d /etc/passwd /var/log /usr/bin/env; grep -c . /etc/passwd; touch /usr/x /boot/x; echo x >/etc/ld.so.cache; ls /sys /proc/sys/kernel/hostname; echo end')" \
+    "$TOOLS" 'x-allowed-files: ["/**"]'
+like "$(got stdout)" '^/var/log' "a grant of everything: the host is there"
+like "$(flat stdout)" ' end$' "and bash runs in it"
+holds "but what is read-only stays so" [ ! -e /usr/x ]
+holds "all of it" [ ! -e /boot/x ]
+verify_store
+done_testing
