@@ -774,7 +774,7 @@ on_net(struct broker *b)
 	enum http_event event;
 	struct call *call;
 
-	while (server_has_room(b->server) &&
+	while (server_has_room(b->server, NULL) &&
 	    (call = http_service(b->dispatch.http, &event)) != NULL) {
 		if (event == HTTP_EVENT_GO)
 			dispatch_go(&b->dispatch, call);
@@ -785,9 +785,10 @@ on_net(struct broker *b)
 
 /* A worker's answer is not even read while nobody takes those before it. */
 static struct pollfd
-poll_worker(const struct broker *b, int fd, short events)
+poll_worker(const struct broker *b, const struct call *next, int fd,
+    short events)
 {
-	if (!server_has_room(b->server))
+	if (!server_has_room(b->server, next))
 		events &= ~POLLIN;
 	return (struct pollfd){ events == 0 ? -1 : fd, events, 0 };
 }
@@ -832,7 +833,7 @@ on_bash(struct broker *b, const struct pollfd *fds, size_t n)
 
 	bash_step(b->dispatch.bash, fds, n);
 	take_bash_attempts(b);
-	while (server_has_room(b->server) &&
+	while (server_has_room(b->server, NULL) &&
 	    (call = bash_finished(b->dispatch.bash)) != NULL)
 		server_finished(b->server, call, FAIL_NONE);
 }
@@ -845,7 +846,7 @@ poll_timeout(const struct broker *b)
 	if (server_busy(b->server) || worker_failed(b->dispatch.worker) ||
 	    worker_failed(b->dispatch.walker))
 		return 0;
-	if (!server_has_room(b->server))
+	if (!server_has_room(b->server, NULL))
 		return -1;
 	http = http_due(b->dispatch.http);
 	bash = bash_due(b->dispatch.bash);
@@ -868,11 +869,13 @@ serve(struct broker *b)
 		    (struct pollfd){ b->sandbox.control_fd, POLLIN, 0 };
 		fds[PIDFD] =
 		    (struct pollfd){ b->sandbox.init_pidfd, POLLIN, 0 };
-		fds[WORKER] = poll_worker(b, worker_fd(b->dispatch.worker),
+		fds[WORKER] = poll_worker(b, worker_next(b->dispatch.worker),
+		    worker_fd(b->dispatch.worker),
 		    worker_events(b->dispatch.worker));
-		fds[WALKER] = poll_worker(b, worker_fd(b->dispatch.walker),
+		fds[WALKER] = poll_worker(b, worker_next(b->dispatch.walker),
+		    worker_fd(b->dispatch.walker),
 		    worker_events(b->dispatch.walker));
-		fds[NET] = poll_worker(b, http_fd(b->dispatch.http),
+		fds[NET] = poll_worker(b, NULL, http_fd(b->dispatch.http),
 		    http_events(b->dispatch.http));
 		fds[SPAWNER] = (struct pollfd){ b->spawner_fd, POLLIN, 0 };
 		n = server_poll(b->server, fds + FIXED);

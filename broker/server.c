@@ -212,6 +212,13 @@ server_open(struct server *s)
 
 /* --- writing --- */
 
+/* The tag of a call says whether a batch waits for it. */
+static bool
+is_of_batch(const struct call *call)
+{
+	return (call->rpc.conn & 1) != 0;
+}
+
 /*
  * Would an answer of that many bytes keep within what may be unsent? A batch
  * that is being worked off has its whole answer set aside. With nothing unsent
@@ -224,10 +231,12 @@ has_room(const struct server *s, size_t answer)
 	       SERVER_UNSENT;
 }
 
+/* The room of a batch's answer is that of its calls. */
 bool
-server_has_room(const struct server *s)
+server_has_room(const struct server *s, const struct call *call)
 {
-	return has_room(s, CALL_RESPONSE_MAX);
+	return (call != NULL && is_of_batch(call)) ||
+	       has_room(s, CALL_RESPONSE_MAX);
 }
 
 /* Where the next answer goes; NULL: no memory, and the connection is broken. */
@@ -451,7 +460,7 @@ batch_step(struct server *s, struct conn *c)
 static bool
 may_begin_batch(const struct server *s)
 {
-	return s->batches < BATCHES && server_has_room(s);
+	return s->batches < BATCHES && has_room(s, CALL_RESPONSE_MAX);
 }
 
 static bool
@@ -541,7 +550,7 @@ server_finished(struct server *s, struct call *call, enum failure why)
 	struct conn *c = conn_find(s, call->rpc.conn >> 1);
 	struct buf *reply = NULL, nowhere;
 	size_t begun = 0;
-	bool batch = (call->rpc.conn & 1) != 0;
+	bool batch = is_of_batch(call);
 
 	s->in_flight--;
 	buf_init(&nowhere, CALL_RESPONSE_MAX + FRAME_MAX);

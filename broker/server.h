@@ -53,10 +53,10 @@ void		 server_open(struct server *);
 bool		 server_connected(const struct server *);
 
 /*
- * Is there room for the longest answer of a worker? While there is not, what
- * workers have to say waits with them.
+ * Is there room for the longest answer that a worker may have to this call
+ * (NULL: to any)? While there is not, what it has to say waits with it.
  */
-bool		 server_has_room(const struct server *);
+bool		 server_has_room(const struct server *, const struct call *);
 
 /* A call that a worker gave back; why is FAIL_NONE when it has finished. */
 void		 server_finished(struct server *, struct call *, enum failure why);

@@ -564,6 +564,12 @@ worker_failed(const struct worker *w)
 	return w->fd == -1 && !TAILQ_EMPTY(&w->queue);
 }
 
+const struct call *
+worker_next(const struct worker *w)
+{
+	return TAILQ_FIRST(&w->queue);
+}
+
 int
 worker_fd(const struct worker *w)
 {

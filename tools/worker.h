@@ -28,6 +28,9 @@ void		 worker_submit(struct worker *, struct call *);
 int		 worker_fd(const struct worker *);
 short		 worker_events(const struct worker *);
 
+/* The call that worker_service gives back next, or NULL. */
+const struct call *worker_next(const struct worker *);
+
 /* Has it calls and no child for them? Then worker_service is due at once. */
 bool		 worker_failed(const struct worker *);
 
