@@ -811,7 +811,10 @@ on_spawner(struct broker *b)
 
 	while (b->spawner_fd != -1 &&
 	    (got = spawner_receive(b->spawner_fd, &m, fds, false)) == 1) {
-		bash_heard(b->dispatch.bash, &m, fds);
+		if ((m.id & HTTP_CHILD) != 0)
+			http_heard(b->dispatch.http, &m, fds);
+		else
+			bash_heard(b->dispatch.bash, &m, fds);
 		for (i = 0; i < SPAWNER_FDS; i++) {
 			if (fds[i] != -1)
 				close(fds[i]);
@@ -820,10 +823,11 @@ on_spawner(struct broker *b)
 	if (got != -1)
 		return;
 	log_line(&b->log, LOG_LEVEL_ERROR,
-	    "the spawner is gone; Bash calls fail from now on");
+	    "the spawner is gone; Bash and HTTP calls fail from now on");
 	close(b->spawner_fd);
 	b->spawner_fd = -1;
 	bash_use(b->dispatch.bash, -1);
+	http_use(b->dispatch.http, -1);
 }
 
 static void
@@ -1241,24 +1245,6 @@ make_argv(const struct broker_job *job)
 	return argv;
 }
 
-/* Later nobody here may start a program. */
-static bool
-start_net(struct broker *b)
-{
-	char why[512];
-
-	if (grant_tool(b->grant, "HttpFetch") != REASON_NONE &&
-	    grant_tool(b->grant, "HttpPost") != REASON_NONE)
-		return true;
-	if (http_start(b->dispatch.http, why, sizeof(why)) == 0)
-		return true;
-	/* Other authorities than the operator's would be more than he said. */
-	if (b->job->policy->ca_file != NULL)
-		return refused(b, EXIT_BROKER, why);
-	log_line(&b->log, LOG_LEVEL_ERROR, "%s; HTTP calls will fail", why);
-	return true;
-}
-
 static int
 collect_shares(void *arg, struct shares *shares)
 {
@@ -1267,21 +1253,40 @@ collect_shares(void *arg, struct shares *shares)
 	return expose_collect(&b->inv, b->places, b->places_n, shares);
 }
 
-/* Later nobody here may build a sandbox. */
+static int
+spawn_net(void *arg, int channel_fd, char *why, size_t whylen)
+{
+	const struct broker *b = arg;
+
+	return http_spawn(b->dispatch.http, channel_fd, why, whylen);
+}
+
+/* Later nobody here may build a sandbox or start a program. */
 static bool
 start_spawner(struct broker *b)
 {
-	static const struct spawner_work work = { .shares = collect_shares };
-	struct spawner_work ours = work;
+	struct spawner_work work = { collect_shares, spawn_net, b };
+	bool net = grant_tool(b->grant, "HttpFetch") == REASON_NONE ||
+	    grant_tool(b->grant, "HttpPost") == REASON_NONE;
+	char why[512];
 
-	if (grant_tool(b->grant, "Bash") != REASON_NONE)
+	if (!net && grant_tool(b->grant, "Bash") != REASON_NONE)
 		return true;
-	ours.arg = b;
-	b->spawner_fd = spawner_start(&b->plan, &ours, &b->uid_lock, 1,
+	if (net && http_check(b->dispatch.http, why, sizeof(why)) == -1) {
+		/* Other authorities than the operator's would be more than he
+		 * said. */
+		if (b->job->policy->ca_file != NULL)
+			return refused(b, EXIT_BROKER, why);
+		log_line(&b->log, LOG_LEVEL_ERROR,
+		    "%s; HTTP calls will fail", why);
+	}
+	b->spawner_fd = spawner_start(&b->plan, &work, &b->uid_lock, 1,
 	    &b->spawner_pid);
 	if (b->spawner_fd == -1)
 		return refused_errno(b, "spawner");
 	bash_use(b->dispatch.bash, b->spawner_fd);
+	if (net)
+		http_use(b->dispatch.http, b->spawner_fd);
 	return true;
 }
 
@@ -1320,7 +1325,7 @@ run_skill(struct broker *b)
 	if (b->abstract_fd != -1)
 		close(b->abstract_fd);
 	b->abstract_fd = -1;
-	if (!start_net(b) || !start_spawner(b))
+	if (!start_spawner(b))
 		return false;
 	/* Secrets are read when init has left with its copy of our memory. */
 	if (!read_hash_key(b))

@@ -208,6 +208,32 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 	spawn_wait(&box);
 }
 
+/* Start it, tell of it, and stay until its end, so that what is held for it is
+ * held as long. */
+static void
+do_net(const struct spawner *s, uint64_t id, int fd)
+{
+	struct spawner_message m;
+	siginfo_t info;
+	char why[512];
+	int pidfd;
+
+	pidfd = s->work->net(s->work->arg, fd, why, sizeof(why));
+	close(fd);
+	if (pidfd == -1) {
+		fail(s, id, SPAWNER_NO_SANDBOX, why);
+		return;
+	}
+	memset(&m, 0, sizeof(m));
+	m.what = SPAWNER_STARTED;
+	m.id = id;
+	if (spawner_send(s->channel_fd, &m, &pidfd, 1) == -1)
+		return;
+	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) == -1 &&
+	    errno == EINTR)
+		;
+}
+
 static void
 child(const struct spawner *s, const struct spawner_message *m,
     const int fds[SPAWNER_FDS], pid_t parent)
@@ -226,7 +252,7 @@ child(const struct spawner *s, const struct spawner_message *m,
 	if (m->what == SPAWNER_BASH)
 		do_bash(s, m, fds);
 	else
-		s->work->net(s->work->arg, fds[0]);
+		do_net(s, m->id, fds[0]);
 	_exit(1);
 }
 

@@ -18,7 +18,7 @@
 enum spawner_what {
 	SPAWNER_BASH,		/* with four descriptors, below */
 	SPAWNER_NET,		/* with one: the worker's end of its channel */
-	SPAWNER_STARTED,	/* answers; this with two: control, pidfd */
+	SPAWNER_STARTED,	/* answers; with control and pidfd, or a pidfd */
 	SPAWNER_FAILED,
 	SPAWNER_GONE		/* the child is, and all that was below it */
 };
@@ -40,8 +40,8 @@ struct spawner_message {
 struct spawner_work {
 	/* What of the host is shown now. 0, or a code above 0. */
 	int	(*shares)(void *arg, struct shares *);
-	/* Become the net worker; only comes back when that cannot be done. */
-	void	(*net)(void *arg, int channel_fd);
+	/* Start the net worker: a pidfd, or -1 with a sentence in why. */
+	int	(*net)(void *arg, int channel_fd, char *why, size_t whylen);
 	void	*arg;
 };
 

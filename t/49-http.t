@@ -298,9 +298,15 @@ printf '#!/bin/sh\ncyberos skill call HttpFetch url=%s/slow/60\necho "was $?"\nc
 : >"$T/log"
 start --config "$CONF" victim
 until_true grep -q slow/60 "$T/log"
+# The spawner's child is its parent: it holds the uid as long as it lives.
 net_pid() {
-	for t_pid in $(children "$(broker_pid)"); do
-		[ "$(cat "/proc/$t_pid/comm" 2>/dev/null)" = cyberos-net ] && echo "$t_pid"
+	for t_spawner in $(children "$(broker_pid)"); do
+		for t_holder in $(children "$t_spawner"); do
+			for t_pid in $(children "$t_holder"); do
+				[ "$(cat "/proc/$t_pid/comm" 2>/dev/null)" = cyberos-net ] &&
+				    echo "$t_pid"
+			done
+		done
 	done
 }
 NET=$(net_pid)
@@ -315,9 +321,10 @@ if is_root; then
 fi
 kill -9 "$NET"
 finish
-is "$(grep -E '^(was|is) ' "$T/out" | tr '\n' ' ')" 'was 1 is 1 ' 'without it calls fail'
+is "$(grep -E '^(was|is) ' "$T/out" | tr '\n' ' ')" 'was 1 is 0 ' 'a call that it takes with it fails, the next one has a fresh worker'
 is "$(rows skill.tool_call_completed '| [.outcome, .error_message]' | sort -u)" \
-    '["error","connect_error"]' 'and are recorded'
+    '["error","connect_error"]
+["success",null]' 'and both are recorded'
 like "$ERR" 'net worker' 'and the log says so'
 nothing_left 'a killed net worker'
 INV=
@@ -332,7 +339,7 @@ kill -STOP "$(net_pid)"
 sleep 1
 finish
 is "$(rows skill.tool_call_completed '| [.outcome, .error_message]' | sort | tr '\n' ' ')" \
-    '["error","connect_error"] ["timeout","timeout"] ' 'a net worker that hangs costs what it has'
+    '["success",null] ["timeout","timeout"] ' 'a net worker that hangs costs what it has'
 nothing_left 'a stopped net worker'
 INV=
 

@@ -11,7 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +30,7 @@
 #include "audit/json.h"
 #include "audit/trace.h"
 #include "enforce/spawn.h"
+#include "enforce/spawner.h"
 
 #define GRACE_MS 5000 /* beyond a call's own time; then it hangs */
 #define CHUNK ((size_t)256 * 1024)
@@ -39,7 +40,6 @@
 	(sizeof(struct http_result) + HTTP_URL + HTTP_HEADERS + HTTP_BODY)
 #define CHILD_CA_FD 3
 #define CHILD_FDS 10 /* above all that is put in place */
-#define REAP_MS 1000
 
 enum stage {
 	STAGE_ASKED,  /* the verdict is to come */
@@ -53,6 +53,7 @@ struct pending {
 	uint64_t id;
 	int64_t until; /* clock_boot; later it hangs */
 	enum stage stage;
+	bool lost; /* the worker that had it is gone */
 };
 
 TAILQ_HEAD(pending_list, pending);
@@ -64,10 +65,11 @@ struct http {
 	struct buf out;
 	struct buf in;
 	uint64_t next_id;
-	pid_t pid;
-	int fd;
-	int uid_lock;
-	bool told; /* that there is none */
+	int channel_fd;	   /* to the spawner */
+	uint64_t child_id; /* of the present worker */
+	int fd;		   /* to it; -1: there is none */
+	int pidfd;	   /* -1: not yet */
+	bool told;	   /* that there is none */
 };
 
 /* --- the shape of the arguments --- */
@@ -151,8 +153,7 @@ http_new(struct invocation *inv, const struct log *log)
 		return NULL;
 	h->inv = inv;
 	h->log = log;
-	h->pid = -1;
-	h->fd = h->uid_lock = -1;
+	h->fd = h->pidfd = h->channel_fd = -1;
 	TAILQ_INIT(&h->list);
 	buf_init(&h->out, OUT_MAX);
 	buf_init(&h->in, sizeof(struct http_head) + RESULT_MAX + CHUNK);
@@ -196,18 +197,6 @@ open_program(void)
 		return -1;
 	}
 	return fd;
-}
-
-static int
-take_uid(struct http *h, uid_t *uid)
-{
-	const struct policy *p = h->inv->policy;
-
-	*uid = geteuid();
-	if (*uid != 0)
-		return 0;
-	h->uid_lock = spawn_lock_uid(p->uid_first, p->uid_last, uid);
-	return h->uid_lock == -1 ? -1 : 0;
 }
 
 /* In the child: what it keeps is its end of the channel and the authorities. */
@@ -303,53 +292,113 @@ put_config(struct http *h)
 	return result;
 }
 
+/* What a worker is made of: its program and, maybe, the authorities. */
 static int
-spawn(struct http *h, int program_fd, int ca_fd, uid_t uid)
-{
-	pid_t parent = getpid();
-	int fds[2];
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == -1)
-		return -1;
-	h->pid = fork();
-	if (h->pid == 0)
-		become(program_fd, fds[1], ca_fd, uid, parent);
-	close(fds[1]);
-	h->fd = fds[0];
-	if (h->pid == -1 || fcntl(h->fd, F_SETFL, O_NONBLOCK) == -1)
-		return -1;
-	return put_config(h);
-}
-
-int
-http_start(struct http *h, char *why, size_t whylen)
+open_parts(const struct http *h, int *program_fd, int *ca_fd, char *why,
+    size_t whylen)
 {
 	const char *ca_file = h->inv->policy->ca_file;
 	const char *what = HTTP_PROGRAM;
-	int program_fd = -1, ca_fd = -1, result = -1;
-	uid_t uid;
 
-	program_fd = open_program();
-	if (program_fd == -1)
-		goto out;
-	what = ca_file;
-	if (ca_file != NULL)
-		ca_fd = open(ca_file, O_RDONLY | O_CLOEXEC);
-	if (ca_file != NULL && ca_fd == -1)
-		goto out;
-	what = "no free uid in uid_range for " HTTP_PROGRAM;
-	if (take_uid(h, &uid) == -1)
-		goto out;
-	what = HTTP_PROGRAM;
-	result = spawn(h, program_fd, ca_fd, uid);
-out:
-	if (result == -1)
-		snprintf(why, whylen, "%s: %s", what, strerror(errno));
-	if (program_fd != -1)
-		close(program_fd);
+	*ca_fd = -1;
+	*program_fd = open_program();
+	if (*program_fd != -1 && ca_file != NULL) {
+		what = ca_file;
+		*ca_fd = open(ca_file, O_RDONLY | O_CLOEXEC);
+	}
+	if (*program_fd != -1 && (ca_file == NULL || *ca_fd != -1))
+		return 0;
+	snprintf(why, whylen, "%s: %s", what, strerror(errno));
+	if (*program_fd != -1)
+		close(*program_fd);
+	return -1;
+}
+
+int
+http_check(const struct http *h, char *why, size_t whylen)
+{
+	int program_fd, ca_fd;
+
+	if (open_parts(h, &program_fd, &ca_fd, why, whylen) == -1)
+		return -1;
+	close(program_fd);
 	if (ca_fd != -1)
 		close(ca_fd);
-	return result;
+	return 0;
+}
+
+int
+http_spawn(const struct http *h, int channel_fd, char *why, size_t whylen)
+{
+	const struct policy *p = h->inv->policy;
+	int program_fd, ca_fd, pidfd = -1;
+	pid_t parent = getpid(), pid;
+	uid_t uid = geteuid();
+
+	if (open_parts(h, &program_fd, &ca_fd, why, whylen) == -1)
+		return -1;
+	/* Held by us, who live as long as it does. */
+	if (uid == 0 &&
+	    spawn_lock_uid(p->uid_first, p->uid_last, &uid) == -1) {
+		snprintf(why, whylen, "no free uid in uid_range for %s",
+		    HTTP_PROGRAM);
+		return -1;
+	}
+	pid = fork();
+	if (pid == 0)
+		become(program_fd, channel_fd, ca_fd, uid, parent);
+	if (pid != -1)
+		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd == -1)
+		snprintf(why, whylen, "%s: %s", HTTP_PROGRAM, strerror(errno));
+	close(program_fd);
+	if (ca_fd != -1)
+		close(ca_fd);
+	return pidfd;
+}
+
+/* Ask the spawner for one. Until it is there, what we send waits for it. */
+static void
+ask_for_worker(struct http *h)
+{
+	struct spawner_message m;
+	int fds[2];
+
+	if (h->channel_fd == -1 ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == -1)
+		return;
+	memset(&m, 0, sizeof(m));
+	m.what = SPAWNER_NET;
+	m.id = HTTP_CHILD | ++h->next_id;
+	h->child_id = m.id;
+	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0 &&
+	    spawner_send(h->channel_fd, &m, &fds[1], 1) == 0 &&
+	    put_config(h) == 0)
+		h->fd = fds[0];
+	else
+		close(fds[0]);
+	close(fds[1]);
+}
+
+void
+http_use(struct http *h, int channel_fd)
+{
+	h->channel_fd = channel_fd;
+	if (channel_fd != -1)
+		ask_for_worker(h);
+}
+
+void
+http_heard(struct http *h, const struct spawner_message *m, int fds[])
+{
+	if (m->id != h->child_id)
+		return;
+	if (m->what == SPAWNER_STARTED && h->pidfd == -1 && h->fd != -1) {
+		h->pidfd = fds[0];
+		fds[0] = -1;
+	} else if (m->what == SPAWNER_FAILED) {
+		log_line(h->log, LOG_LEVEL_ERROR, "%s", m->text);
+	}
 }
 
 /* --- the end of it --- */
@@ -357,24 +406,21 @@ out:
 static void
 end_child(struct http *h)
 {
-	struct timespec pause = {.tv_nsec = 1000000};
-	int ms;
+	struct pending *p;
 
 	if (h->fd != -1)
 		close(h->fd);
 	h->fd = -1;
 	buf_clear(&h->out);
 	buf_clear(&h->in);
-	if (h->pid == -1)
-		return;
-	kill(h->pid, SIGKILL);
-	for (ms = 0; ms < REAP_MS && waitpid(h->pid, NULL, WNOHANG) == 0; ms++)
-		nanosleep(&pause, NULL);
-	h->pid = -1;
-	/* Its uid is free when it is gone for certain. */
-	if (h->uid_lock != -1)
-		close(h->uid_lock);
-	h->uid_lock = -1;
+	TAILQ_FOREACH (p, &h->list, next)
+		p->lost = true;
+	/* One that has not come to life yet finds its channel closed. */
+	if (h->pidfd != -1) {
+		syscall(SYS_pidfd_send_signal, h->pidfd, SIGKILL, NULL, 0);
+		close(h->pidfd);
+	}
+	h->pidfd = -1;
 }
 
 static struct call *
@@ -537,7 +583,9 @@ http_submit(struct http *h, struct call *c)
 	p->id = ++h->next_id;
 	p->until = due(c);
 	TAILQ_INSERT_TAIL(&h->list, p, next);
-	if (h->fd != -1 && put_call(h, p) == -1)
+	if (h->fd == -1)
+		ask_for_worker(h);
+	if (h->fd == -1 || put_call(h, p) == -1)
 		end_child(h);
 	return 0;
 }
@@ -561,7 +609,7 @@ http_due(const struct http *h)
 	const struct pending *p;
 
 	TAILQ_FOREACH (p, &h->list, next) {
-		if (h->fd == -1)
+		if (p->lost)
 			return 0;
 		if (p->until < first)
 			first = p->until;
@@ -580,7 +628,7 @@ http_go(struct http *h, struct call *c)
 		if (p->call == c)
 			break;
 	}
-	if (p == NULL || h->fd == -1)
+	if (p == NULL || p->lost)
 		return;
 	p->stage = STAGE_GOES;
 	p->until = due(c);
@@ -597,7 +645,7 @@ find(struct http *h, uint64_t id, enum stage stage)
 
 	TAILQ_FOREACH (p, &h->list, next) {
 		if (p->id == id)
-			return p->stage == stage ? p : NULL;
+			return p->stage == stage && !p->lost ? p : NULL;
 	}
 	return NULL;
 }
@@ -919,25 +967,27 @@ receive_some(struct http *h)
 	return 0;
 }
 
-/* A call that the net worker took with it, or that came when it was gone. */
+/* A call that a net worker took with it, or for which there was none. */
 static struct call *
 orphan(struct http *h)
 {
-	struct pending *p = TAILQ_FIRST(&h->list);
-	enum failure why;
+	struct pending *p;
 	struct call *c;
 
-	if (!h->told)
-		log_line(h->log, LOG_LEVEL_ERROR,
-		    "there is no net worker (any more); HTTP calls of this "
-		    "invocation fail from now on");
-	h->told = true;
+	TAILQ_FOREACH (p, &h->list, next) {
+		if (p->lost)
+			break;
+	}
 	if (p == NULL)
 		return NULL;
-	why = clock_boot() > p->until ? FAIL_TIMEOUT : FAIL_CONNECT_ERROR;
-	c = take(h, p);
-	call_fail(c, why);
-	return c;
+	if (!h->told)
+		log_line(h->log, LOG_LEVEL_ERROR,
+		    "the net worker is gone, with the calls it had");
+	h->told = true;
+	c = p->call;
+	call_fail(c,
+	    clock_boot() > p->until ? FAIL_TIMEOUT : FAIL_CONNECT_ERROR);
+	return take(h, p);
 }
 
 /* A call whose time is long over: the net worker hangs. */
@@ -960,8 +1010,9 @@ http_service(struct http *h, enum http_event *event)
 	enum heard heard;
 
 	*event = HTTP_EVENT_END;
-	if (h->fd == -1)
-		return TAILQ_EMPTY(&h->list) ? NULL : orphan(h);
+	c = orphan(h);
+	if (c != NULL || h->fd == -1)
+		return c;
 	heard = hear(h, &c, event);
 	if (heard == HEARD_NOTHING &&
 	    (send_some(h) == -1 || receive_some(h) == -1 || hangs(h)))

@@ -95,12 +95,28 @@ struct http;
 struct http	*http_new(struct invocation *, const struct log *);
 
 /*
- * Start the net worker; only before the broker confines itself. 0, or -1 with
- * a sentence in why.
+ * Could a net worker be started? 0, or -1 with a sentence in why; only before
+ * the broker confines itself.
  */
-int		 http_start(struct http *, char *why, size_t whylen);
+int		 http_check(const struct http *, char *why, size_t whylen);
 
-/* Ends the net worker; the calls that it still had are freed. */
+/* The spawner's channel, which stays the caller's; -1: there is none any more.
+ * A net worker is asked for at once, so that it is there when it is wanted. */
+void		 http_use(struct http *, int channel_fd);
+
+/* In the spawner: start the net worker. Its pidfd, or -1 and why. */
+int		 http_spawn(const struct http *, int channel_fd, char *why,
+		    size_t whylen);
+
+/* What the spawner says of such a child; takes the descriptors. Its ids have
+ * HTTP_CHILD in them. */
+#define HTTP_CHILD	(UINT64_C(1) << 63)
+struct spawner_message;
+void		 http_heard(struct http *, const struct spawner_message *,
+		    int fds[]);
+
+/* Ends the net worker; the calls that it still had are freed. A worker that
+ * died costs these; the next call gets a fresh one. */
 void		 http_free(struct http *);
 
 /* Give it a call, which is not recorded yet. 0, or -1 with ENOMEM. */
