@@ -78,6 +78,7 @@ HttpFetch {"url":"$U1/cookie"}
 HttpFetch {"url":"$U1/again"}
 HttpPost {"url":"$U1/nothing"}
 HttpPost {"url":"$U1/own","body":"x","headers":{"content-Type":"o/w"}}
+HttpFetch {"url":"$U1/brotli"}
 EOT
 is "$RC" 0 'the skill runs to its end'
 is "$(nth 1 '.result | "\(.status) \(.body) \(.encoding) \(.truncated) \(.headers["content-length"])"')" \
@@ -85,6 +86,7 @@ is "$(nth 1 '.result | "\(.status) \(.body) \(.encoding) \(.truncated) \(.header
 is "$(nth 1 .result.url)" "$U1/one" 'and the URL that answered'
 is "$(nth 2 '.result | "\(.status) [\(.body)]"')" '200 []' 'HEAD has no body'
 is "$(nth 5 .result.body)" unpacked 'gzip is undone'
+is "$(nth 12 .result.body)" hello 'and so is brotli'
 is "$(nth 6 .result.body | base64 -d | sha256sum)" \
     "$(perl -e 'print map { chr } 0 .. 255' | sha256sum)" 'bytes are base64'
 is "$(nth 7 .result.status)" 404 '404 is a result'
@@ -101,7 +103,7 @@ is "$(log | sed -n 's/  from: //p' | sort -u | wc -l | tr -d ' ')" 1 \
     'one connection for all of it'
 is "$(rows skill.tool_call_started '| .resource' | sort -u)" \
     "\"localhost:$P1\"" 'rows name host and port and no path'
-is "$(count skill.tool_call_completed)" 11 'each has its end'
+is "$(count skill.tool_call_completed)" 12 'each has its end'
 
 # --- trace context ---
 

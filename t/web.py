@@ -73,6 +73,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif what[0] == "gzip":
             self.reply(200, gzip.compress(b"unpacked"),
                        Content_Encoding="gzip", X_Twice="a")
+        elif what[0] == "brotli":  # "hello", as brotli(1) writes it
+            self.reply(200, bytes.fromhex("0b028068656c6c6f03"),
+                       Content_Encoding="br")
         elif what[0] == "bomb":
             self.reply(200, bomb(), Content_Encoding="gzip")
         elif what[0] == "size":
