@@ -394,30 +394,33 @@ segment_walk_torn(
 }
 
 int
+segment_walk_part(
+    int fd, uint64_t until, struct digest *digest, struct segment_walk *w)
+{
+	enum lines_event event = LINES_END;
+	struct row_read r;
+	struct lines lines;
+	const char *line = NULL;
+	size_t len = 0;
+	bool holds = true;
+
+	if (lines_init(&lines, fd, 0) == -1)
+		return -1;
+	while (holds && (until == 0 || w->seq + 1 < until) &&
+	       (event = lines_next(&lines, &line, &len)) == LINES_ROW)
+		holds = segment_walk_row(w, line, len, digest, &r) ==
+			SEGMENT_HOLDS;
+	if (event == LINES_TORN)
+		segment_walk_torn(w, line, len, digest);
+	w->damaged = w->damaged || !holds || event == LINES_TOO_LONG;
+	lines_clear(&lines);
+	return event == LINES_FAILED ? -1 : 0;
+}
+
+int
 segment_walk(int fd, const char *inv, const char *prev, struct digest *digest,
     struct segment_walk *w)
 {
-	enum lines_event event;
-	struct row_read r;
-	struct lines lines;
-	const char *line;
-	size_t len;
-	int result = -1;
-
 	segment_walk_begin(w, inv, prev);
-	if (lines_init(&lines, fd, 0) == -1)
-		return -1;
-	while ((event = lines_next(&lines, &line, &len)) == LINES_ROW) {
-		if (segment_walk_row(w, line, len, digest, &r) != SEGMENT_HOLDS)
-			break;
-	}
-	if (event == LINES_FAILED)
-		goto out;
-	if (event == LINES_TORN)
-		segment_walk_torn(w, line, len, digest);
-	w->damaged = event == LINES_ROW || event == LINES_TOO_LONG;
-	result = 0;
-out:
-	lines_clear(&lines);
-	return result;
+	return segment_walk_part(fd, 0, digest, w);
 }

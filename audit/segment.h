@@ -109,9 +109,14 @@ void		 segment_walk_torn(struct segment_walk *, const char *rest,
 		    size_t len, struct digest *);
 
 /*
- * Read and hash the file again, from row seq 1 after prev, up to the first row
- * that does not hold. 0, or -1 with errno when it could not be read.
+ * Go on with the rows of a part, up to the first one that does not hold or,
+ * unless that is 0, before row until. 0, or -1 with errno when it could not be
+ * read.
  */
+int		 segment_walk_part(int fd, uint64_t until, struct digest *,
+		    struct segment_walk *);
+
+/* The same from row 1 after prev. */
 int		 segment_walk(int fd, const char *inv, const char *prev,
 		    struct digest *, struct segment_walk *);
 

@@ -52,7 +52,7 @@ struct verify_wish {
 	const char *day;	/* the segments of this day alone, or NULL */
 	uint64_t expect_hseq;	/* this anchor must have ... */
 	const char *expect_hash;	/* ... this hash; NULL: no wish */
-	/* Nanoseconds to wait for books that are being opened or closed. */
+	/* Nanoseconds to wait for an anchor that is being written. */
 	int64_t patience;
 	/* Called now and then with the day and how much of it is done, or NULL. */
 	void (*progress)(void *, const char *day, uint64_t done, uint64_t of);

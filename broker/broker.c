@@ -1395,9 +1395,6 @@ settle_process(const struct broker_job *job)
 	sigaddset(&ours, SIGTTIN);
 	sigaddset(&ours, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &ours, NULL);
-	/* Held as long as we live: that is how others see that we do. */
-	while (flock(job->lock_fd, LOCK_EX) == -1 && errno == EINTR)
-		;
 }
 
 /* The end of its channel is its own; it takes its children with it. */

@@ -28,9 +28,9 @@
 #include <unistd.h>
 
 #include "audit/anchor.h"
+#include "audit/books.h"
 #include "audit/clock.h"
 #include "audit/json.h"
-#include "audit/segment.h"
 #include "audit/store.h"
 #include "broker/broker.h"
 #include "broker/socket.h"
@@ -69,7 +69,6 @@ struct run {
 	int day_fd;
 	char day[CLOCK_DAY_SIZE];
 	char segment[STORE_SEGMENT_NAME];
-	unsigned parts;
 	struct anchor opened, closed;
 	bool anchored;
 	/* the broker */
@@ -389,9 +388,8 @@ count_in(struct run *r)
 
 	if (most == 0)
 		return 0;
-	/* Others hold it for an instant to see whether it is held. */
-	if (flock(r->job.lock_fd, LOCK_EX) == -1 ||
-	    (n = store_count_running(&r->store)) == -1)
+	n = store_count_running(&r->store);
+	if (n == -1)
 		return give_up(r, "store: run: %s", strerror(errno));
 	if ((unsigned)n > most)
 		r->job.refuse = "max_invocations are running already";
@@ -407,6 +405,17 @@ create_files(struct run *r)
 	if (!id_is_fresh(r))
 		return give_up(r,
 		    "this invocation id has been used in this store");
+	/* Locked before there is anything that could be thought abandoned;
+	 * others hold it for an instant to see whether it is held. */
+	r->job.lock_fd = store_run_file(&r->store, r->job.invocation, "lock");
+	r->made_lock = r->job.lock_fd != -1;
+	if (!r->made_lock || flock(r->job.lock_fd, LOCK_EX) == -1)
+		return give_up(r, "store: run: %s", strerror(errno));
+	r->job.status_fd =
+	    store_run_file(&r->store, r->job.invocation, "status");
+	r->made_status = r->job.status_fd != -1;
+	if (!r->made_status)
+		return give_up(r, "store: run: %s", strerror(errno));
 	r->day_fd = store_day(&r->store, r->day, 1);
 	if (r->day_fd == -1)
 		return give_up(r, "ledger: %s", strerror(errno));
@@ -416,13 +425,6 @@ create_files(struct run *r)
 	snprintf(r->segment, sizeof(r->segment), "%s/%.68s", r->day, name);
 	if (r->job.segment_fd == -1)
 		return give_up(r, "ledger: segment: %s", strerror(errno));
-	r->job.lock_fd = store_run_file(&r->store, r->job.invocation, "lock");
-	r->job.status_fd =
-	    store_run_file(&r->store, r->job.invocation, "status");
-	r->made_lock = r->job.lock_fd != -1;
-	r->made_status = r->job.status_fd != -1;
-	if (!r->made_lock || !r->made_status)
-		return give_up(r, "store: run: %s", strerror(errno));
 	return count_in(r);
 }
 
@@ -634,11 +636,11 @@ fork_broker(struct run *r)
 	r->control_fd = fds[0];
 	r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0);
 	relay_forked(&r->relay);
-	/* The broker's copies hold the lock and the page from now on. */
+	/* The page is the broker's. The lock is held by both of us: until the
+	 * books are closed nobody else may think that they were left open. */
 	close(r->job.memory_fd);
-	close(r->job.lock_fd);
 	close(r->job.status_fd);
-	r->job.lock_fd = r->job.status_fd = -1;
+	r->job.status_fd = -1;
 	return r->pidfd == -1 ? -1 : 0;
 }
 
@@ -685,102 +687,6 @@ make_durable(struct run *r)
 		anchor_sync(&r->store, &r->opened) == -1
 	    ? -1
 	    : 0;
-}
-
-static void
-anchor_closed(struct run *r, const struct segment_walk *w)
-{
-	struct row row;
-	const char *reason = "normal";
-
-	/* What does not hold, or has lost rows, is never signed off as good. */
-	if (w->damaged)
-		reason = "damaged";
-	else if (!r->have_result)
-		reason = "crash";
-	else if (!w->completed || r->result.lost > 0)
-		reason = "incomplete";
-	row_begin(&row, ROW_SEGMENT_CLOSED, NULL, r->digest);
-	row_word(&row, "invocation_id", r->job.invocation);
-	row_word(&row, "reason", reason);
-	row_int(&row, "parts", (int64_t)r->parts);
-	row_int(&row, "rows", (int64_t)w->rows);
-	row_int(&row, "bytes", (int64_t)w->bytes);
-	row_int(&row, "calls", (int64_t)w->calls);
-	row_int(&row, "denied", (int64_t)w->denied);
-	row_int(&row, "errors", (int64_t)w->errors);
-	row_int(&row, "timeouts", (int64_t)w->timeouts);
-	row_int(&row, "open_calls", (int64_t)w->open_calls);
-	row_word(&row, "head", w->head);
-	row_int(&row, "torn_bytes", (int64_t)w->torn_bytes);
-	row_word(&row, "torn_sha256", or_null(w->torn_sha256));
-	row_int(&row, "spooled", 0);
-	row_int(&row, "duplicates", 0);
-	row_int(&row, "lost", (int64_t)r->result.lost);
-	if (row_end(&row) == -1 ||
-	    anchor_append(&r->store, &row, ROW_BY_SUPERVISOR, r->digest,
-		&r->closed) == -1)
-		say(r, LOG_LEVEL_ERROR, "ledger: segment_closed");
-	row_clear(&row);
-}
-
-/* The broker died: its last words are ours, in a new part of the segment. */
-static int
-write_last_part(struct run *r, struct segment_walk *w)
-{
-	struct row_subject s = { r->job.invocation, or_null(r->id),
-		r->job.trace.trace_id, NULL };
-	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME];
-	struct segment *segment = NULL;
-	struct anchor anchor;
-	struct stat st;
-	struct row row;
-	int fd, result = -1;
-
-	fd = store_segment(r->day_fd, r->job.invocation, 2, name);
-	if (fd == -1)
-		return -1;
-	snprintf(file, sizeof(file), "%s/%.68s", r->day, name);
-	row_begin(&row, ROW_SEGMENT_PART, NULL, r->digest);
-	row_word(&row, "invocation_id", r->job.invocation);
-	row_word(&row, "file", file);
-	row_int(&row, "part", 2);
-	row_int(&row, "seq", (int64_t)w->seq + 1);
-	row_word(&row, "head", w->head);
-	if (row_end(&row) == 0)
-		result = anchor_append(&r->store, &row, ROW_BY_SUPERVISOR,
-		    r->digest, &anchor);
-	row_clear(&row);
-	if (result == -1)
-		goto out;
-	r->parts = 2;
-	segment = segment_new(fd, r->job.invocation, w->seq + 1, w->head,
-	    SEGMENT_SYNC_ROW, r->digest);
-	row_begin(&row, ROW_INVOKED_COMPLETED, &s, r->digest);
-	row_word(&row, "version", or_null(r->version));
-	row_word(&row, "outcome", broker_outcome_word(r->result.outcome));
-	row_int(&row, "duration_ms", r->result.duration_ms);
-	row_word(&row, "exit_code", NULL);
-	row_word(&row, "signal", NULL);
-	row_int(&row, "calls", (int64_t)w->calls);
-	row_int(&row, "denied", (int64_t)w->denied);
-	row_int(&row, "rejected", 0);
-	row_word(&row, "by", "supervisor");
-	row_word(&row, "error_message", r->result.error_message);
-	result = segment != NULL && row_end(&row) == 0 &&
-		segment_append(segment, ROW_BY_SUPERVISOR, &row, NULL) == 0
-	    ? 0
-	    : -1;
-	row_clear(&row);
-	if (result == 0 && fstat(fd, &st) == 0) {
-		strlcpy(w->head, segment_head(segment), sizeof(w->head));
-		w->rows++;
-		w->bytes += (uint64_t)st.st_size;
-	}
-out:
-	segment_end(segment);
-	close(fd);
-	return result;
 }
 
 /* --- the watch --- */
@@ -996,37 +902,59 @@ broker_died(struct run *r, int64_t begun)
 }
 
 static void
+end_segment(struct run *r, struct books *b)
+{
+	struct books_end end = { broker_outcome_word(r->result.outcome),
+		r->result.duration_ms, r->result.error_message };
+
+	/* The broker died: its last words are ours, in a new part. */
+	if (books_end(b, &end) == -1)
+		say(r, LOG_LEVEL_ERROR, "ledger: last part");
+	if (!r->have_result) {
+		r->result.calls = b->walk.calls;
+		r->result.denied = b->walk.denied;
+	}
+}
+
+static void
 close_books(struct run *r)
 {
-	struct segment_walk w;
+	struct books b = { .store = &r->store,
+		.digest = r->digest,
+		.by = ROW_BY_SUPERVISOR,
+		.inv = r->job.invocation,
+		.day_fd = r->day_fd,
+		.opened = r->opened.hash,
+		.skill_id = or_null(r->id),
+		.version = or_null(r->version),
+		.trace_id = r->job.trace.trace_id };
+	bool sync = r->settings.policy.audit_sync != POLICY_SYNC_NONE;
+	bool completed;
 
-	r->parts = 1;
 	if (!r->anchored)
 		return; /* the empty file is recovery's to remove */
-	if (segment_walk(r->job.segment_fd, r->job.invocation, r->opened.hash,
-		r->digest, &w) == -1) {
+	strlcpy(b.day, r->day, sizeof(b.day));
+	if (books_walk(&b) == -1) {
 		say(r, LOG_LEVEL_ERROR, "ledger: segment");
 		return;
 	}
-	if (!w.completed && !w.damaged) {
-		if (write_last_part(r, &w) == -1)
-			say(r, LOG_LEVEL_ERROR, "ledger: last part");
-		if (!r->have_result) {
-			r->result.calls = w.calls;
-			r->result.denied = w.denied;
-		}
-	}
-	if (r->settings.policy.audit_sync != POLICY_SYNC_NONE &&
-	    fdatasync(r->job.segment_fd) == -1)
+	completed = b.walk.completed;
+	if (!completed && !b.walk.damaged)
+		end_segment(r, &b);
+	if (sync && fdatasync(r->job.segment_fd) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
-	anchor_closed(r, &w);
-	if (r->settings.policy.audit_sync != POLICY_SYNC_NONE &&
-	    anchor_sync(&r->store, &r->closed) == -1)
+	if (books_close(&b,
+		!r->have_result				? "crash"
+		    : !completed || r->result.lost > 0 ? "incomplete"
+							: "normal",
+		r->result.lost, &r->closed) == -1)
+		say(r, LOG_LEVEL_ERROR, "ledger: segment_closed");
+	if (sync && anchor_sync(&r->store, &r->closed) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
 	if (anchor_keep_totals(&r->store, r->closed.day) == -1)
 		say(r, LOG_LEVEL_WARN, "ledger: totals");
-	r->result.rows = w.rows;
-	strlcpy(r->head, w.head, sizeof(r->head));
+	r->result.rows = b.walk.rows;
+	strlcpy(r->head, b.walk.head, sizeof(r->head));
 }
 
 static void

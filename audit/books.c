@@ -1,0 +1,182 @@
+/*
+ * What stands in the last rows of an invocation is what its files say, read
+ * again: no count and no hash is taken over from a process that may be gone or
+ * have been taken over. Nothing is truncated and nothing is mended in place.
+ */
+
+#include "audit/books.h"
+
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/lines.h"
+
+static int
+open_part(const struct books *b, unsigned part)
+{
+	char name[STORE_SEGMENT_NAME];
+
+	store_segment_path(b->day, b->inv, part, name);
+	return store_ledger_file(b->store, name);
+}
+
+/* The number of a part's first row; 0: it has none. */
+static uint64_t
+first_seq(int fd, const struct books *b)
+{
+	struct row_read r;
+	struct lines lines;
+	const char *line;
+	uint64_t seq = 0;
+	size_t len;
+
+	if (lines_init(&lines, fd, 0) == -1)
+		return 0;
+	if (lines_next(&lines, &line, &len) == LINES_ROW &&
+	    row_read(line, len, false, b->inv, b->digest, &r) == 0)
+		seq = r.seq;
+	lines_clear(&lines);
+	return seq;
+}
+
+int
+books_walk(struct books *b)
+{
+	uint64_t until;
+	int fd, next, result = 0;
+
+	b->parts = 0;
+	segment_walk_begin(&b->walk, b->inv, b->opened);
+	fd = open_part(b, 1);
+	if (fd == -1)
+		return -1;
+	while (result == 0 && fd != -1) {
+		b->parts++;
+		next = b->walk.damaged ? -1 : open_part(b, b->parts + 1);
+		/* What the next part has written again counts there. */
+		until = next == -1 ? 0 : first_seq(next, b);
+		result = segment_walk_part(fd, until, b->digest, &b->walk);
+		close(fd);
+		fd = next;
+	}
+	if (fd != -1)
+		close(fd);
+	return result;
+}
+
+static int
+anchor_part(struct books *b, unsigned part, const char *file)
+{
+	struct anchor anchor;
+	struct row row;
+	int result;
+
+	row_begin(&row, ROW_SEGMENT_PART, NULL, b->digest);
+	row_word(&row, "invocation_id", b->inv);
+	row_word(&row, "file", file);
+	row_int(&row, "part", (int64_t)part);
+	row_int(&row, "seq", (int64_t)b->walk.seq + 1);
+	row_word(&row, "head", b->walk.head);
+	result = row_end(&row) == 0 ? anchor_append(b->store, &row, b->by,
+					  b->digest, &anchor)
+				    : -1;
+	row_clear(&row);
+	return result;
+}
+
+static void
+text_or_null(struct row *row, const char *name, const char *s)
+{
+	row_text(row, name, s, s == NULL ? 0 : strlen(s));
+}
+
+static int
+write_end(struct books *b, int fd, const struct books_end *end)
+{
+	struct row_subject s = { b->inv, b->skill_id, b->trace_id, NULL };
+	struct segment *segment;
+	struct row row;
+	int result = -1;
+
+	segment = segment_new(fd, b->inv, b->walk.seq + 1, b->walk.head,
+	    SEGMENT_SYNC_ROW, b->digest);
+	if (segment == NULL)
+		return -1;
+	row_begin(&row, ROW_INVOKED_COMPLETED, &s, b->digest);
+	text_or_null(&row, "version", b->version);
+	row_word(&row, "outcome", end->outcome);
+	row_int(&row, "duration_ms", end->duration_ms);
+	row_word(&row, "exit_code", NULL);
+	row_word(&row, "signal", NULL);
+	row_int(&row, "calls", (int64_t)b->walk.calls);
+	row_int(&row, "denied", (int64_t)b->walk.denied);
+	row_int(&row, "rejected", 0);
+	row_word(&row, "by",
+	    b->by == ROW_BY_RECOVERY ? "recovery" : "supervisor");
+	text_or_null(&row, "error_message", end->error_message);
+	if (row_end(&row) == 0 && segment_append(segment, b->by, &row, NULL) == 0)
+		result = 0;
+	row_clear(&row);
+	return segment_end(segment) == -1 ? -1 : result;
+}
+
+int
+books_end(struct books *b, const struct books_end *end)
+{
+	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME + 16];
+	int fd, result = -1;
+
+	fd = store_segment(b->day_fd, b->inv, b->parts + 1, name);
+	if (fd == -1)
+		return -1;
+	snprintf(file, sizeof(file), "%s/%s", b->day, name);
+	if (anchor_part(b, b->parts + 1, file) == 0) {
+		result = write_end(b, fd, end);
+		b->parts++;
+		if (result == 0)
+			result = segment_walk_part(fd, 0, b->digest, &b->walk);
+	}
+	close(fd);
+	return result;
+}
+
+int
+books_close(struct books *b, const char *reason, uint64_t lost,
+    struct anchor *anchor)
+{
+	const struct segment_walk *w = &b->walk;
+	struct row row;
+	int result;
+
+	/* What does not hold is never signed off as good. */
+	if (w->damaged)
+		reason = "damaged";
+	row_begin(&row, ROW_SEGMENT_CLOSED, NULL, b->digest);
+	row_word(&row, "invocation_id", b->inv);
+	row_word(&row, "reason", reason);
+	row_int(&row, "parts", (int64_t)b->parts);
+	row_int(&row, "rows", (int64_t)w->rows);
+	row_int(&row, "bytes", (int64_t)w->bytes);
+	row_int(&row, "calls", (int64_t)w->calls);
+	row_int(&row, "denied", (int64_t)w->denied);
+	row_int(&row, "errors", (int64_t)w->errors);
+	row_int(&row, "timeouts", (int64_t)w->timeouts);
+	row_int(&row, "open_calls", (int64_t)w->open_calls);
+	row_word(&row, "head", w->head);
+	row_int(&row, "torn_bytes", (int64_t)w->torn_bytes);
+	row_word(&row, "torn_sha256",
+	    w->torn_sha256[0] == '\0' ? NULL : w->torn_sha256);
+	row_int(&row, "spooled", 0);
+	row_int(&row, "duplicates", 0);
+	row_int(&row, "lost", (int64_t)lost);
+	result = row_end(&row) == 0 ? anchor_append(b->store, &row, b->by,
+					  b->digest, anchor)
+				    : -1;
+	row_clear(&row);
+	return result;
+}

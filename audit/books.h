@@ -1,0 +1,55 @@
+#ifndef AUDIT_BOOKS_H
+#define AUDIT_BOOKS_H
+
+#include "audit/anchor.h"
+#include "audit/segment.h"
+#include "audit/store.h"
+
+/*
+ * Closing the books of an invocation, whoever does it: its supervisor, or, when
+ * that died as well, recovery (LEDGER.md). Whoever closes holds the lock
+ * run/<inv>.lock, so nobody else does.
+ */
+struct books {
+	const struct store *store;
+	struct digest	*digest;	/* a plain one */
+	enum row_by	 by;		/* supervisor or recovery */
+	const char	*inv;
+	char		 day[CLOCK_DAY_SIZE];	/* in which it was opened */
+	int		 day_fd;
+	const char	*opened;	/* hash of its segment_opened */
+	const char	*skill_id;	/* or NULL */
+	const char	*version;	/* or NULL */
+	const char	*trace_id;
+	unsigned	 parts;		/* set by books_walk */
+	struct segment_walk walk;	/* set by books_walk */
+};
+
+/*
+ * Read and hash all parts again, up to the first row that does not hold. 0, or
+ * -1 with errno: ENOENT when the first part is missing (such books are never
+ * closed).
+ */
+int	books_walk(struct books *);
+
+/* How an invocation ended that nobody has recorded the end of. */
+struct books_end {
+	const char	*outcome;
+	int64_t		 duration_ms;
+	const char	*error_message;
+};
+
+/*
+ * Write skill.invoked_completed into a new part, and its anchor. After
+ * books_walk, when that found no such row and no damage. 0 or -1 with errno.
+ */
+int	books_end(struct books *, const struct books_end *);
+
+/*
+ * Append audit.segment_closed: "damaged" whatever the reason when the segment
+ * does not hold. 0 and the anchor, or -1 with errno.
+ */
+int	books_close(struct books *, const char *reason, uint64_t lost,
+	    struct anchor *);
+
+#endif
