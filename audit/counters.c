@@ -53,6 +53,7 @@ counters_read(int fd, struct counters *c)
 		return -1;
 	if (n != (ssize_t)sizeof(*c) || c->magic != COUNTERS_MAGIC ||
 	    !ends_within(c->invocation_id, 37) ||
+	    !ends_within(c->socket_dir, sizeof(c->socket_dir)) ||
 	    !ends_within(c->skill_id, 65) || !ends_within(c->tenant_id, 37)) {
 		errno = EBADMSG;
 		return -1;

@@ -20,6 +20,9 @@ struct counters {
 	char	 tenant_id[40];
 	int64_t	 pid;		/* the broker's */
 	int64_t	 started_wall;	/* nanoseconds */
+	uint64_t socket_dev;	/* of its socket, for whoever has to remove it */
+	uint64_t socket_ino;
+	char	 socket_dir[108];
 	_Atomic int64_t deadline_boot;	/* nanoseconds; 0: not started */
 	_Atomic uint64_t calls;
 	_Atomic uint64_t denied;

@@ -61,6 +61,8 @@ static const struct row_kind_info {
 		"lost" } },
 	[ROW_RECOVERED] = { "audit.recovered",
 	    { "torn_bytes", "torn_sha256" } },
+	[ROW_ORPHAN_REMOVED] = { "audit.orphan_removed",
+	    { "file", "bytes", "quarantined" } },
 };
 
 static const char *const by_words[] = {

@@ -13,8 +13,10 @@
  * kept as lower-case hexadecimal text, since that is how every row, header and
  * export wants them.
  */
+#define TRACE_ID_SIZE	33
+
 struct trace {
-	char	trace_id[33];
+	char	trace_id[TRACE_ID_SIZE];
 	char	span_id[17];
 	uint8_t	flags;
 };

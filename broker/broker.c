@@ -1137,6 +1137,9 @@ open_counters(struct broker *b)
 	    sizeof(c->invocation_id));
 	strlcpy(c->skill_id, b->id, sizeof(c->skill_id));
 	strlcpy(c->tenant_id, b->job->tenant, sizeof(c->tenant_id));
+	strlcpy(c->socket_dir, b->job->socket_dir, sizeof(c->socket_dir));
+	c->socket_dev = b->socket.dev;
+	c->socket_ino = b->socket.ino;
 	c->pid = getpid();
 	c->started_wall = clock_wall();
 	c->magic = COUNTERS_MAGIC;

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,6 +47,49 @@ leave_nest(struct socket_place *s)
 	}
 	close_fd(&s->nest_fd);
 	close_fd(&s->dir_fd);
+}
+
+static bool
+answers(const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	bool refused;
+	int fd;
+
+	if (strlcpy(sun.sun_path, path, sizeof(sun.sun_path)) >=
+	    sizeof(sun.sun_path))
+		return true;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	refused = fd != -1 &&
+	    connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == -1 &&
+	    errno == ECONNREFUSED;
+	if (fd != -1)
+		close(fd);
+	return !refused;
+}
+
+bool
+socket_sweep(const char *dir, const char *invocation, dev_t dev, ino_t ino,
+    bool ask)
+{
+	char path[PATH_MAX], leaf[PATH_MAX + 8];
+	struct stat st;
+	bool removed = false;
+
+	snprintf(path, sizeof(path), "%.3900s/%s%.36s%s", dir,
+	    BROKER_SOCKET_PREFIX, invocation, BROKER_SOCKET_SUFFIX);
+	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+	    st.st_dev == dev && st.st_ino == ino && (!ask || !answers(path)))
+		removed = unlink(path) == 0;
+	snprintf(path, sizeof(path), "%.3900s/" SOCKET_NEST_PREFIX "%.36s",
+	    dir, invocation);
+	snprintf(leaf, sizeof(leaf), "%s/" SOCKET_NEST_LEAF, path);
+	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+	    st.st_uid == geteuid() && (st.st_mode & 077) == 0) {
+		unlink(leaf);
+		removed = rmdir(path) == 0 || removed;
+	}
+	return removed;
 }
 
 void

@@ -1,6 +1,7 @@
 #ifndef BROKER_SOCKET_H
 #define BROKER_SOCKET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -39,6 +40,14 @@ int	socket_bind(struct socket_place *, const char *dir,
  * was there has changed and nothing of ours is left.
  */
 int	socket_publish(struct socket_place *, char *why, size_t whylen);
+
+/*
+ * Remove what a broker that is gone has left in dir: the socket of the
+ * invocation, if it is that one and, with ask, nobody answers at it; and the
+ * nest in which it was made. True when something was removed.
+ */
+bool	socket_sweep(const char *dir, const char *invocation, dev_t dev,
+	    ino_t ino, bool ask);
 
 /* Close descriptors; what was bound and not published is removed. */
 void	socket_clear(struct socket_place *);

@@ -9,6 +9,9 @@ int	run_main(int argc, char **argv);
 int	inspect_status(int argc, char **argv);
 int	inspect_tools(int argc, char **argv);
 int	ledger_verify(int argc, char **argv);
+int	ledger_replay(int argc, char **argv);
+int	ledger_tail(int argc, char **argv);
+int	sweep_main(int argc, char **argv);
 int	doctor_main(int argc, char **argv);
 int	client_call(int argc, char **argv);
 

@@ -41,33 +41,6 @@ is_uuid(const char *s)
 	return strlen(s) == STORE_UUID_SIZE - 1 && store_is_uuid(s);
 }
 
-/* Load the settings and open the store to read. 0, or the exit status. */
-static int
-open_store(const struct asked *a, struct store *store)
-{
-	struct settings settings;
-	char why[1024];
-	int result = EXIT_FINE;
-
-	if (settings_load(&settings, &a->options, why, sizeof(why)) == -1) {
-		warnx("%s", why);
-		result = EXIT_CONFIG;
-	} else if (store_look(store, settings.store) == -1) {
-		result = errno == EPERM || errno == EACCES ? EXIT_DENIED
-			 : errno == EBADMSG		   ? EXIT_INVALID
-							   : EXIT_FAILED;
-		warnx("store %s: %s", settings.store,
-		    errno == EPERM
-			? "must be a directory of yours that nobody else can "
-			  "write, and no link"
-		    : errno == EBADMSG
-			? "audit/host.json:1: form: names no host"
-			: strerror(errno));
-	}
-	settings_clear(&settings);
-	return result;
-}
-
 /* --- verify --- */
 
 static const char verify_usage[] =
@@ -221,7 +194,7 @@ verify_of(const struct asked *a, const struct verify_wish *wish)
 		w.progress = show_progress;
 		w.arg = &p;
 	}
-	result = open_store(a, &store);
+	result = settings_look(&a->options, &store);
 	if (result != EXIT_FINE) {
 		free(r);
 		return result;

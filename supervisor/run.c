@@ -41,6 +41,7 @@
 #include "supervisor/outfile.h"
 #include "supervisor/relay.h"
 #include "supervisor/settings.h"
+#include "supervisor/sweep.h"
 #include "tools/registry.h"
 
 #define NIL_UUID "00000000-0000-0000-0000-000000000000"
@@ -84,7 +85,6 @@ struct run {
 	char head[DIGEST_HEX]; /* of the finished segment */
 	dev_t socket_dev;
 	ino_t socket_ino;
-	bool have_socket;
 	struct broker_result result;
 	bool have_result;
 	bool made_lock, made_status;
@@ -585,6 +585,8 @@ prepare(struct run *r)
 		return status;
 	if (open_events(r) == -1)
 		return give_up(r, "start: %s", strerror(errno));
+	/* What others left behind is in nobody's way but the auditor's. */
+	sweep_some(&r->store, r->digest, &r->job.log);
 	return create_files(r);
 }
 
@@ -784,7 +786,6 @@ on_message(struct run *r)
 		case BROKER_SOCKET:
 			r->socket_dev = m.dev;
 			r->socket_ino = m.ino;
-			r->have_socket = true;
 			break;
 		case BROKER_RESULT:
 			r->result = m.result;
@@ -858,30 +859,6 @@ watch(struct run *r)
 }
 
 /* --- afterwards --- */
-
-static void
-remove_socket(struct run *r)
-{
-	char path[PATH_MAX], leaf[PATH_MAX + 8];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "%.3900s/%s%s%s", r->job.socket_dir,
-	    BROKER_SOCKET_PREFIX, r->job.invocation, BROKER_SOCKET_SUFFIX);
-	if (r->have_socket && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
-	    st.st_dev == r->socket_dev && st.st_ino == r->socket_ino)
-		unlink(path);
-	if (r->have_result)
-		return;
-	/* A broker that died while it made the socket. */
-	snprintf(path, sizeof(path), "%.3900s/" SOCKET_NEST_PREFIX "%s",
-	    r->job.socket_dir, r->job.invocation);
-	snprintf(leaf, sizeof(leaf), "%s/" SOCKET_NEST_LEAF, path);
-	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-	    st.st_uid == geteuid() && (st.st_mode & 077) == 0) {
-		unlink(leaf);
-		rmdir(path);
-	}
-}
 
 static void
 broker_died(struct run *r, int64_t begun)
@@ -1037,7 +1014,8 @@ supervise_one(struct run *r)
 		;
 	if (!r->have_result)
 		broker_died(r, begun);
-	remove_socket(r);
+	socket_sweep(r->job.socket_dir, r->job.invocation, r->socket_dev,
+	    r->socket_ino, false);
 	cgroup_remove(&r->cgroup);
 	close_books(r);
 	return r->result.exit_status;

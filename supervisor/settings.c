@@ -8,6 +8,7 @@
 
 #include <sys/stat.h>
 
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -16,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "supervisor/exit.h"
 
 #define DEFAULT_SKILLS "/opt/cyberos/skills"
 #define DEFAULT_SOCKET_DIR "/tmp"
@@ -320,4 +323,36 @@ settings_clear(struct settings *s)
 	for (i = 0; i < 3; i++)
 		free(s->files[i]);
 	policy_clear(&s->policy);
+}
+
+int
+settings_open_store(const char *path, struct store *store)
+{
+	if (store_look(store, path) == 0)
+		return EXIT_FINE;
+	warnx("store %s: %s", path,
+	    errno == EPERM ? "must be a directory of yours that nobody else can "
+			     "write, and no link"
+		: errno == EBADMSG ? "audit/host.json:1: form: names no host"
+				   : strerror(errno));
+	return errno == EPERM || errno == EACCES ? EXIT_DENIED
+	    : errno == EBADMSG			 ? EXIT_INVALID
+						 : EXIT_FAILED;
+}
+
+int
+settings_look(const struct settings_options *options, struct store *store)
+{
+	struct settings settings;
+	char why[1024];
+	int result;
+
+	if (settings_load(&settings, options, why, sizeof(why)) == -1) {
+		warnx("%s", why);
+		result = EXIT_CONFIG;
+	} else {
+		result = settings_open_store(settings.store, store);
+	}
+	settings_clear(&settings);
+	return result;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "audit/store.h"
 #include "enforce/policy.h"
 
 /*
@@ -40,5 +41,14 @@ int	settings_load(struct settings *, const struct settings_options *,
 int	settings_absolute(char path[PATH_MAX], const char *given);
 
 void	settings_clear(struct settings *);
+
+/*
+ * Open a store for a command that only reads it; nothing is made. 0, or the exit
+ * status, and standard error says why.
+ */
+int	settings_open_store(const char *path, struct store *);
+
+/* The same for the store that these options mean. */
+int	settings_look(const struct settings_options *, struct store *);
 
 #endif

@@ -95,7 +95,8 @@ look_for_headers() {
 			broker/channel.c) grep -q '"broker/broker.h"' "$file" ;;
 			supervisor/main.c | supervisor/run.c | \
 			    supervisor/inspect.c | supervisor/client.c | \
-			    supervisor/doctor.c | supervisor/ledger.c)
+			    supervisor/doctor.c | supervisor/ledger.c | \
+			    supervisor/replay.c)
 				grep -q '"supervisor/commands.h"' "$file"
 				;;
 			*) false ;;

@@ -18,7 +18,7 @@ cyberos --help
 is "$RC" 0 '--help exits 0'
 is "$ERR" '' '--help says nothing on standard error'
 help=$OUT
-commands=$(printf '%s\n' "$help" | sed -n 's/^  cyberos \([a-z -]*[a-z]\).*/\1/p')
+commands=$(printf '%s\n' "$help" | sed -n 's/^  cyberos \(\([a-z][a-z]* \)*[a-z][a-z]*\).*/\1/p')
 is "$(printf '%s\n' "$commands" | grep -cE \
     '^skill (broker (run|status|doctor|tools)|validate|call)$')" 6 \
     'it lists the commands'

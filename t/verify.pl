@@ -26,7 +26,7 @@ sub part { # one file of a segment
 		bad "$file:$l: after the end" if $s->{ended};
 		$s->{head} = $r->{hash}; $s->{bytes} += 1 + length; next if $r->{by} eq 'skill';
 		if ($r->{kind} =~ /^skill.(invoked_started|sandbox_attested)$/) { bad "$file:$l: late" if $s->{began}; $s->{began} = $1 eq 'invoked_started' }
-		elsif (!$s->{began} && ($p->{outcome} // '') ne 'refused' && $r->{by} ne 'supervisor') { bad "$file:$l: before the start" }
+		elsif (!$s->{began} && ($p->{outcome} // '') ne 'refused' && $r->{by} !~ /^(supervisor|recovery)$/) { bad "$file:$l: before the start" }
 		if ($r->{kind} eq 'skill.tool_call_started') { $s->{calls}++; $s->{open}{$p->{call}}++ and bad "$file:$l: started twice" }
 		elsif ($r->{kind} eq 'skill.tool_call_completed') { delete $s->{open}{$p->{call}} or bad "$file:$l: completed without started";
 			$s->{errors} += $p->{outcome} eq 'error'; $s->{timeouts} += $p->{outcome} eq 'timeout' }

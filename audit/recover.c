@@ -1,0 +1,515 @@
+/*
+ * What is done here can only add rows that say what was found. An invocation's
+ * lock is held meanwhile, and what its anchors say is read again once it is
+ * held, so two at a time close nothing twice.
+ */
+
+#include "audit/recover.h"
+
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "audit/anchor.h"
+#include "audit/books.h"
+#include "audit/json.h"
+#include "audit/lines.h"
+#include "audit/roll.h"
+#include "audit/row.h"
+#include "audit/trace.h"
+
+/* What the anchors say about one invocation. */
+struct account {
+	bool opened, closed;
+	char inv[STORE_UUID_SIZE];
+	char day[CLOCK_DAY_SIZE]; /* of its files */
+	char hash[DIGEST_HEX];
+	char skill_id[65];
+	char version[257];
+	int64_t began; /* wall clock, nanoseconds */
+};
+
+static void
+tell(const struct recover *r, enum recover_did did, const char *name)
+{
+	if (r->tell != NULL)
+		r->tell(r->arg, did, name);
+}
+
+int
+recover_lock(const struct store *s, const char *inv)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "%.36s.lock", inv);
+	fd = openat(s->run_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+	    0600);
+	if (fd != -1 && flock(fd, LOCK_EX | LOCK_NB) == -1) {
+		close(fd);
+		errno = EWOULDBLOCK;
+		return -1;
+	}
+	return fd;
+}
+
+/* --- reading anchors --- */
+
+static bool
+text_of(const char *p, size_t n, const char *name, char *out, size_t size)
+{
+	struct json_span v;
+
+	out[0] = '\0';
+	if (!json_member(p, n, name, &v) || v.len < 2 || v.p[0] != '"' ||
+	    v.len - 2 >= size || memchr(v.p, '\\', v.len) != NULL)
+		return false;
+	memcpy(out, v.p + 1, v.len - 2);
+	out[v.len - 2] = '\0';
+	return true;
+}
+
+/* "2026-11-30T10:00:00.004000Z" to the second. */
+static int64_t
+wall_of(const char *line, size_t len)
+{
+	char ts[40];
+	struct tm tm;
+
+	memset(&tm, 0, sizeof(tm));
+	if (!text_of(line, len, "ts", ts, sizeof(ts)) ||
+	    strptime(ts, "%Y-%m-%dT%H:%M:%S", &tm) == NULL)
+		return 0;
+	return (int64_t)timegm(&tm) * CLOCK_SECOND;
+}
+
+static void
+take_opened(struct account *a, const struct row_read *r, const char *line,
+    size_t len)
+{
+	char file[STORE_SEGMENT_NAME + 16];
+
+	a->opened = true;
+	a->closed = false;
+	strlcpy(a->hash, r->hash, sizeof(a->hash));
+	text_of(r->payload, r->payload_len, "file", file, sizeof(file));
+	strlcpy(a->day, file, sizeof(a->day));
+	text_of(r->payload, r->payload_len, "skill_id", a->skill_id,
+	    sizeof(a->skill_id));
+	text_of(r->payload, r->payload_len, "version", a->version,
+	    sizeof(a->version));
+	a->began = wall_of(line, len);
+}
+
+/* Is this row an anchor of a segment? Its invocation's id is left in inv. */
+static enum row_kind
+segment_row(const struct recover *r, const char *line, size_t len,
+    struct row_read *row, char inv[STORE_UUID_SIZE])
+{
+	enum row_kind kind;
+
+	if (row_read(line, len, true, r->store->host, r->digest, row) == -1)
+		return ROW_KINDS;
+	kind = row_kind_of(row->kind);
+	if ((kind != ROW_SEGMENT_OPENED && kind != ROW_SEGMENT_CLOSED) ||
+	    !text_of(row->payload, row->payload_len, "invocation_id", inv,
+		STORE_UUID_SIZE) ||
+	    !store_is_uuid(inv))
+		return ROW_KINDS;
+	return kind;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+struct days {
+	char (*v)[CLOCK_DAY_SIZE];
+	size_t n;
+};
+
+static int
+list_days(const struct store *s, struct days *days)
+{
+	struct dirent *e;
+	void *v;
+	DIR *d;
+	int fd;
+
+	days->v = NULL;
+	days->n = 0;
+	fd = openat(s->audit_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd == -1 ? NULL : fdopendir(fd);
+	if (d == NULL)
+		return -1;
+	while ((e = readdir(d)) != NULL) {
+		if (strlen(e->d_name) != CLOCK_DAY_SIZE - 1 ||
+		    strspn(e->d_name, "0123456789-") != CLOCK_DAY_SIZE - 1)
+			continue;
+		v = recallocarray(
+		    days->v, days->n, days->n + 1, sizeof(*days->v));
+		if (v == NULL) {
+			closedir(d);
+			free(days->v);
+			return -1;
+		}
+		days->v = v;
+		strlcpy(days->v[days->n++], e->d_name, CLOCK_DAY_SIZE);
+	}
+	closedir(d);
+	if (days->n > 0)
+		qsort(days->v, days->n, sizeof(*days->v), by_name);
+	return 0;
+}
+
+/* Each line of a day's file; 0 or -1 with errno. */
+static int
+each_anchor(const struct recover *r, const char *day,
+    void (*take)(void *, const char *line, size_t len), void *arg)
+{
+	enum lines_event event;
+	struct lines lines;
+	char name[32];
+	const char *line;
+	size_t len;
+	int fd, result;
+
+	snprintf(name, sizeof(name), "%s/host.jsonl", day);
+	fd = store_ledger_file(r->store, name);
+	if (fd == -1)
+		return errno == ENOENT ? 0 : -1;
+	result = lines_init(&lines, fd, 0);
+	if (result == 0) {
+		while ((event = lines_next(&lines, &line, &len)) == LINES_ROW ||
+		       (event == LINES_TOO_LONG &&
+			   (lines_skip(&lines, len), true))) {
+			if (event == LINES_ROW)
+				take(arg, line, len);
+		}
+		result = event == LINES_FAILED ? -1 : 0;
+		lines_clear(&lines);
+	}
+	close(fd);
+	return result;
+}
+
+struct one {
+	const struct recover *r;
+	struct account *account;
+};
+
+static void
+take_one(void *arg, const char *line, size_t len)
+{
+	struct one *one = arg;
+	char inv[STORE_UUID_SIZE];
+	struct row_read row;
+	enum row_kind kind;
+
+	if (memmem(line, len, one->account->inv, STORE_UUID_SIZE - 1) == NULL)
+		return;
+	kind = segment_row(one->r, line, len, &row, inv);
+	if (strcmp(inv, one->account->inv) != 0)
+		return;
+	if (kind == ROW_SEGMENT_OPENED)
+		take_opened(one->account, &row, line, len);
+	else if (kind == ROW_SEGMENT_CLOSED)
+		one->account->closed = true;
+}
+
+/* An id is used once in two days, so the newest that is told of it counts. */
+static int
+read_account(const struct recover *r, const char *inv, struct account *a)
+{
+	struct one one = {r, a};
+	struct days days;
+	size_t i;
+	int result = 0;
+
+	memset(a, 0, sizeof(*a));
+	strlcpy(a->inv, inv, sizeof(a->inv));
+	if (list_days(r->store, &days) == -1)
+		return -1;
+	for (i = 0; i < days.n && result == 0; i++)
+		result = each_anchor(r, days.v[i], take_one, &one);
+	free(days.v);
+	return result;
+}
+
+/* --- closing --- */
+
+/* The trace of its first row, or a new one. */
+static void
+find_trace(const struct recover *r, const struct account *a,
+    char id[TRACE_ID_SIZE])
+{
+	char name[STORE_SEGMENT_NAME];
+	struct trace fresh;
+	struct row_read row;
+	struct lines lines;
+	const char *line;
+	size_t len;
+	int fd;
+
+	memset(id, '0', TRACE_ID_SIZE - 1);
+	id[TRACE_ID_SIZE - 1] = '\0';
+	if (trace_new(&fresh) == 0)
+		strlcpy(id, fresh.trace_id, TRACE_ID_SIZE);
+	store_segment_path(a->day, a->inv, 1, name);
+	fd = store_ledger_file(r->store, name);
+	if (fd == -1 || lines_init(&lines, fd, 0) == -1)
+		goto out;
+	if (lines_next(&lines, &line, &len) == LINES_ROW &&
+	    row_read(line, len, false, a->inv, r->digest, &row) == 0)
+		text_of(row.payload, row.payload_len, "trace_id", id,
+		    TRACE_ID_SIZE);
+	lines_clear(&lines);
+out:
+	if (fd != -1)
+		close(fd);
+}
+
+/* How long it had lived when its last row was written. */
+static int64_t
+lived_ms(const struct recover *r, const struct account *a)
+{
+	char name[STORE_SEGMENT_NAME];
+	struct stat st;
+	int64_t ms;
+
+	store_segment_path(a->day, a->inv, 1, name);
+	if (fstatat(r->store->audit_fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return 0;
+	ms = (int64_t)st.st_mtim.tv_sec * 1000 - a->began / CLOCK_MS;
+	return a->began == 0 || ms < 0 ? 0 : ms;
+}
+
+static int
+close_account(const struct recover *r, const struct account *a)
+{
+	struct books_end end = {"panic", 0,
+	    "the broker and its supervisor died"};
+	char trace_id[TRACE_ID_SIZE];
+	struct books b = {.store = r->store,
+	    .digest = r->digest,
+	    .by = ROW_BY_RECOVERY,
+	    .inv = a->inv,
+	    .opened = a->hash,
+	    .skill_id = a->skill_id[0] == '\0' ? NULL : a->skill_id,
+	    .version = a->version[0] == '\0' ? NULL : a->version,
+	    .trace_id = trace_id};
+	struct anchor closed;
+	int result = -1;
+
+	strlcpy(b.day, a->day, sizeof(b.day));
+	b.day_fd = store_day(r->store, a->day, 0);
+	if (b.day_fd == -1 || books_walk(&b) == -1) {
+		if (b.day_fd != -1)
+			close(b.day_fd);
+		if (errno != ENOENT)
+			return -1;
+		/* Closing what is missing would make a deletion look well. */
+		tell(r, RECOVER_MISSING, a->inv);
+		return 0;
+	}
+	find_trace(r, a, trace_id);
+	end.duration_ms = lived_ms(r, a);
+	if ((b.walk.damaged || b.walk.completed || books_end(&b, &end) == 0) &&
+	    books_close(&b, "crash", 0, &closed) == 0) {
+		anchor_sync(r->store, &closed);
+		anchor_keep_totals(r->store, closed.day);
+		tell(r, b.walk.damaged ? RECOVER_DAMAGED : RECOVER_CLOSED,
+		    a->inv);
+		result = 0;
+	}
+	close(b.day_fd);
+	return result;
+}
+
+/* --- files that no anchor names --- */
+
+static int
+anchor_orphan(const struct recover *r, const char *file, const struct stat *st,
+    bool quarantined)
+{
+	struct anchor a;
+	struct row row;
+	int result;
+
+	row_begin(&row, ROW_ORPHAN_REMOVED, NULL, r->digest);
+	row_word(&row, "file", file);
+	row_int(&row, "bytes", (int64_t)st->st_size);
+	row_bool(&row, "quarantined", quarantined);
+	result = row_end(&row) == 0 ? anchor_append(r->store, &row,
+					  ROW_BY_RECOVERY, r->digest, &a)
+				    : -1;
+	row_clear(&row);
+	return result;
+}
+
+/* Recorded first: what is gone then and not recorded cannot be. */
+static int
+remove_orphan(const struct recover *r, const char *day, const char *inv,
+    unsigned part)
+{
+	char name[STORE_SEGMENT_NAME], to[STORE_SEGMENT_NAME + 16];
+	struct stat st;
+	int audit = r->store->audit_fd;
+
+	store_segment_path(day, inv, part, name);
+	if (fstatat(audit, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return errno == ENOENT ? 0 : -1;
+	if (anchor_orphan(r, name, &st, st.st_size > 0) == -1)
+		return -1;
+	if (st.st_size == 0) {
+		tell(r, RECOVER_REMOVED, name);
+		return unlinkat(audit, name, 0);
+	}
+	snprintf(to, sizeof(to), "%s/quarantine", day);
+	if (mkdirat(audit, to, 0700) == -1 && errno != EEXIST)
+		return -1;
+	snprintf(to, sizeof(to), "%s/quarantine/%s.p%u.jsonl", day, inv, part);
+	tell(r, RECOVER_QUARANTINED, name);
+	return renameat2(audit, name, audit, to, RENAME_NOREPLACE);
+}
+
+/* The files of an invocation that has no anchor, on whatever day. */
+static int
+remove_orphans(const struct recover *r, const char *inv)
+{
+	struct days days;
+	size_t i;
+	int result = 0;
+
+	if (list_days(r->store, &days) == -1)
+		return -1;
+	for (i = 0; i < days.n && result == 0; i++)
+		result = remove_orphan(r, days.v[i], inv, 1);
+	free(days.v);
+	return result;
+}
+
+int
+recover_invocation(const struct recover *r, const char *inv)
+{
+	struct account a;
+
+	if (read_account(r, inv, &a) == -1)
+		return -1;
+	if (!a.opened)
+		return remove_orphans(r, inv);
+	return a.closed ? 0 : close_account(r, &a);
+}
+
+/* --- everything --- */
+
+struct everything {
+	const struct recover *r;
+	struct roll roll; /* of all days; closed says whether it needs us */
+	bool failed;
+};
+
+static void
+take_all(void *arg, const char *line, size_t len)
+{
+	struct everything *all = arg;
+	char inv[STORE_UUID_SIZE];
+	struct roll_entry *e;
+	struct row_read row;
+	enum row_kind kind = segment_row(all->r, line, len, &row, inv);
+
+	if (kind == ROW_KINDS)
+		return;
+	e = roll_add(&all->roll, inv);
+	if (e == NULL)
+		all->failed = true;
+	else
+		e->closed = kind == ROW_SEGMENT_CLOSED;
+	if (e != NULL)
+		e->parts = 1;
+}
+
+static void
+no_stray(void *arg, const char *name)
+{
+	(void)arg;
+	(void)name; /* verify tells of it */
+}
+
+/* Those with files and without an anchor join those that are open. */
+static int
+add_orphans(struct everything *all, const struct days *days)
+{
+	struct roll_entry *e, *known;
+	struct roll here;
+	size_t i, at;
+	int result = 0;
+
+	for (i = 0; i < days->n && result == 0; i++) {
+		roll_init(&here, days->v[i]);
+		result = roll_list(&here, all->r->store, NULL, no_stray, NULL);
+		for (at = 0; result == 0 && (e = roll_next(&here, &at));) {
+			if (roll_find(&all->roll, e->inv) != NULL)
+				continue;
+			known = roll_add(&all->roll, e->inv);
+			result = known == NULL ? -1 : 0;
+		}
+		roll_clear(&here);
+	}
+	return result;
+}
+
+static void
+recover_entry(const struct recover *r, const char *inv)
+{
+	int fd;
+
+	if (store_running(r->store, inv))
+		return;
+	fd = recover_lock(r->store, inv);
+	if (fd == -1) {
+		if (errno != EWOULDBLOCK)
+			tell(r, RECOVER_FAILED, inv);
+		return;
+	}
+	if (recover_invocation(r, inv) == -1)
+		tell(r, RECOVER_FAILED, inv);
+	store_run_unlink(r->store, inv, "status");
+	store_run_unlink(r->store, inv, "lock");
+	close(fd);
+}
+
+int
+recover_all(const struct recover *r)
+{
+	struct everything all = {.r = r};
+	struct roll_entry *e;
+	struct days days;
+	size_t i, at;
+	int result = 0;
+
+	if (list_days(r->store, &days) == -1)
+		return -1;
+	roll_init(&all.roll, "");
+	for (i = 0; i < days.n && result == 0; i++)
+		result = each_anchor(r, days.v[i], take_all, &all);
+	if (all.failed || result == -1 || add_orphans(&all, &days) == -1)
+		result = -1;
+	for (at = 0; result == 0 && (e = roll_next(&all.roll, &at)) != NULL;) {
+		if (!e->closed)
+			recover_entry(r, e->inv);
+	}
+	roll_clear(&all.roll);
+	free(days.v);
+	return result;
+}

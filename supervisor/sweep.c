@@ -1,0 +1,255 @@
+/*
+ * The sweep. A lock that nobody holds is the mark of a broker and a supervisor
+ * that are gone; the kernel has dropped it with them, so no process id is
+ * guessed. A socket is removed only if it is the one that was made, and nobody
+ * answers at it.
+ */
+
+#include "supervisor/sweep.h"
+
+#include <dirent.h>
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "audit/counters.h"
+#include "broker/socket.h"
+#include "supervisor/commands.h"
+#include "supervisor/exit.h"
+#include "supervisor/settings.h"
+
+#define SOME 16 /* locks that one start looks at */
+
+struct sweep {
+	const struct store *store;
+	struct recover recover;
+	const char *socket_dir; /* where sockets are now; or NULL */
+	const struct log *log;	/* NULL: standard output */
+	uint64_t did[RECOVER_FAILED + 1];
+	uint64_t sockets;
+};
+
+static const char *const sentences[] = {
+	[RECOVER_CLOSED] = "closed the books of",
+	[RECOVER_DAMAGED] = "closed the books, as damaged, of",
+	[RECOVER_MISSING] = "cannot close, since its segment is missing:",
+	[RECOVER_REMOVED] = "removed an empty segment that no anchor names:",
+	[RECOVER_QUARANTINED] = "quarantined a segment that no anchor names:",
+	[RECOVER_FAILED] = "failed at",
+};
+
+static void
+on_done(void *arg, enum recover_did did, const char *name)
+{
+	struct sweep *s = arg;
+	const char *why = did == RECOVER_FAILED ? strerror(errno) : "";
+	const char *dash = did == RECOVER_FAILED ? ": " : "";
+
+	s->did[did]++;
+	if (s->log != NULL)
+		log_line(s->log, LOG_LEVEL_WARN, "recovery %s %s%s%s",
+		    sentences[did], name, dash, why);
+	else
+		printf("%s %s%s%s\n", sentences[did], name, dash, why);
+}
+
+static void
+remove_socket(struct sweep *s, const char *inv)
+{
+	struct counters page;
+	char name[64];
+	bool removed = false;
+	int fd;
+
+	snprintf(name, sizeof(name), "%.36s.status", inv);
+	fd = openat(s->store->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd != -1 && counters_read(fd, &page) == 0 &&
+	    page.socket_dir[0] == '/')
+		removed = socket_sweep(page.socket_dir, inv,
+		    (dev_t)page.socket_dev, (ino_t)page.socket_ino, true);
+	/* One that died before it had said where it would be. */
+	else if (s->socket_dir != NULL)
+		removed = socket_sweep(s->socket_dir, inv, 0, 0, true);
+	if (fd != -1)
+		close(fd);
+	if (!removed)
+		return;
+	s->sockets++;
+	if (s->log == NULL)
+		printf("removed the socket of %s\n", inv);
+}
+
+/* All of one invocation, unless somebody holds its lock. */
+static void
+sweep_one(struct sweep *s, const char *inv)
+{
+	int fd = recover_lock(s->store, inv);
+
+	if (fd == -1)
+		return;
+	remove_socket(s, inv);
+	if (recover_invocation(&s->recover, inv) == -1) {
+		on_done(s, RECOVER_FAILED, inv);
+	} else {
+		store_run_unlink(s->store, inv, "status");
+		store_run_unlink(s->store, inv, "lock");
+	}
+	close(fd);
+}
+
+/* The locks in run/ that nobody holds, at most so many. */
+static int
+sweep_locks(struct sweep *s, size_t most)
+{
+	char inv[STORE_UUID_SIZE];
+	struct dirent *e;
+	size_t seen = 0;
+	DIR *d;
+	int fd;
+
+	fd = openat(s->store->run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd == -1 ? NULL : fdopendir(fd);
+	if (d == NULL) {
+		if (fd != -1)
+			close(fd);
+		return -1;
+	}
+	while (seen < most && (e = readdir(d)) != NULL) {
+		if (strlen(e->d_name) != STORE_UUID_SIZE - 1 + 5 ||
+		    strcmp(e->d_name + STORE_UUID_SIZE - 1, ".lock") != 0)
+			continue;
+		strlcpy(inv, e->d_name, sizeof(inv));
+		if (!store_is_uuid(inv))
+			continue;
+		seen++;
+		if (!store_running(s->store, inv))
+			sweep_one(s, inv);
+	}
+	closedir(d);
+	return 0;
+}
+
+static void
+sweep_init(struct sweep *s, const struct store *store, struct digest *digest)
+{
+	memset(s, 0, sizeof(*s));
+	s->store = store;
+	s->recover.store = store;
+	s->recover.digest = digest;
+	s->recover.tell = on_done;
+	s->recover.arg = s;
+}
+
+void
+sweep_some(const struct store *store, struct digest *digest,
+    const struct log *log)
+{
+	struct sweep s;
+
+	sweep_init(&s, store, digest);
+	s.log = log;
+	sweep_locks(&s, SOME);
+}
+
+/* --- the command --- */
+
+static const char usage_text[] =
+    "usage: cyberos skill broker sweep [--store DIR] [--config FILE]\n";
+
+static const char help_text[] =
+    "\n"
+    "Clean up after brokers and supervisors that died: remove their sockets and\n"
+    "locks, close their books in the ledger. What runs is not touched, and\n"
+    "nothing is repaired: what does not hold stays there for verify.\n"
+    "\n"
+    "  --store DIR     where ledger and memory live\n"
+    "  --config FILE   operator's configuration\n"
+    "  --help          this text\n"
+    "\n"
+    "Exit status: 0 done, also when there was nothing to do; 1 something could\n"
+    "not be done, 2 usage, 3 configuration, 5 not permitted, 6 a segment is\n"
+    "missing or does not hold.\n";
+
+static int
+sweep_store(const struct settings *settings)
+{
+	struct store store;
+	struct sweep s;
+	struct digest *digest = digest_new(NULL, 0);
+	uint64_t all = 0;
+	size_t i;
+	int result;
+
+	if (digest == NULL)
+		err(EXIT_FAILED, NULL);
+	result = settings_open_store(settings->store, &store);
+	if (result != EXIT_FINE) {
+		digest_free(digest);
+		return result;
+	}
+	sweep_init(&s, &store, digest);
+	s.socket_dir = settings->policy.socket_dir;
+	if (sweep_locks(&s, SIZE_MAX) == -1 || recover_all(&s.recover) == -1) {
+		warn("sweep");
+		result = EXIT_FAILED;
+	}
+	for (i = 0; i <= RECOVER_FAILED; i++)
+		all += s.did[i];
+	if (all == 0 && s.sockets == 0 && result == EXIT_FINE)
+		puts("nothing to do");
+	if (s.did[RECOVER_FAILED] > 0)
+		result = EXIT_FAILED;
+	else if (result == EXIT_FINE &&
+	    (s.did[RECOVER_DAMAGED] > 0 || s.did[RECOVER_MISSING] > 0 ||
+		s.did[RECOVER_QUARANTINED] > 0))
+		result = EXIT_INVALID;
+	store_close(&store);
+	digest_free(digest);
+	return result;
+}
+
+int
+sweep_main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "store", required_argument, NULL, 's' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "help", no_argument, NULL, 'H' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct settings_options o;
+	struct settings settings;
+	char why[1024];
+	int opt, result = EXIT_CONFIG;
+
+	memset(&o, 0, sizeof(o));
+	optind = 0; /* glibc: begin anew */
+	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (opt == 's') {
+			o.store = optarg;
+		} else if (opt == 'c') {
+			o.config = optarg;
+		} else if (opt == 'H') {
+			printf("%s%s", usage_text, help_text);
+			return EXIT_FINE;
+		} else {
+			fputs(usage_text, stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		fputs(usage_text, stderr);
+		return EXIT_USAGE;
+	}
+	if (settings_load(&settings, &o, why, sizeof(why)) == -1)
+		warnx("%s", why);
+	else
+		result = sweep_store(&settings);
+	settings_clear(&settings);
+	return result;
+}

@@ -1,0 +1,158 @@
+#!/bin/sh
+# replay and tail: what happened, call by call, and what happens now.
+# shellcheck source=t/lib.sh
+. t/lib.sh
+. t/box.sh
+# shellcheck source=t/live.sh
+. t/live.sh
+
+mkdir -p "$T/f"
+echo hello >"$T/f/a"
+echo odd >"$T/f/o,\"d"
+printf 'x' >"$T/f/$(printf 'red\033[31m')"
+TOOLS='allowed_tools: [Read, MemoryEmit]'
+FILES="x-allowed-files: [\"$T/f/**\"]"
+read_() { printf 'Read {"path":"%s"}\n' "$1"; }
+replay() { "$CYBEROS" skill broker replay --store "$STORE" "$@" >"$T/said" 2>"$T/err"; RC=$?; }
+call() { printf '{"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"%s","args":%s}}' "$1" "$2"; }
+
+calls "$(read_ "$T/f/a")
+$(read_ "$T/f/none")
+$(read_ /etc/passwd)
+Bash {\"cmd\":\"true\"}
+$(read_ "$T/f/o,\\\\u0022d")
+$(read_ "$T/f/red\\\\u001b[31m")
+MemoryEmit {\"kind\":\"note.added\",\"path\":\"memories/n\",\"payload\":{\"a\":1}}" \
+    "$TOOLS" "$FILES" 'allowed_memory_scopes: ["memories/**"]'
+INV=$(result invocation_id)
+replay --invocation "$INV"
+is "$RC" 0 "replay"
+is "$(sed -n 's/^[0-9][0-9]:[0-9:.]* //p' "$T/said" | sed 's/  */ /g;s/ [0-9][0-9]* / N /' | sed "s|$T|T|")" \
+    "Read success N T/f/a
+Read error N not_found T/f/none
+Read denied - file_violation /etc/passwd
+Bash denied - tool_not_in_allowed_tools
+Read success N T/f/o,\"d
+Read success N T/f/red\\x1b[31m
+MemoryEmit success N memories/n
+note.added memories/n" "each call with what came of it, and what else was recorded"
+is "$(sed -n '1,3p' "$T/said")" "invocation $INV
+skill wire 1.0.0
+tenant 00000000-0000-0000-0000-000000000000" "whose it was"
+is "$(tail -n 1 "$T/said")" "7 calls, 2 denied, 1 failed, 0 timed out, 0 gaps" "totals"
+like "$(cat "$T/said")" '^ended: success, exit 0, by skill, after [0-9]+ ms$' "the end"
+is "$(LC_ALL=C grep -c '[^ -~]' "$T/said")" 0 "nothing for the terminal but text"
+replay --invocation "$INV" --json
+is "$(jq -c '[.invocation_id, .skill_id, .outcome, .exit_code, .totals.calls, .totals.denied, .totals.gaps, (.sequence | length)]' "$T/said")" \
+    "[\"$INV\",\"wire\",\"success\",0,7,2,0,8]" "--json is one object"
+is "$(jq -c '.sequence[0] | [.call, .tool, .outcome, .resource, .reason, .gap, (.args_hash | length), (.result_hash | length)]' "$T/said")" \
+    "[1,\"Read\",\"success\",\"$T/f/a\",null,false,64,64]" "with every call's hashes"
+is "$(jq -c '.sequence[2] | [.tool, .outcome, .reason, .resource, .call]' "$T/said")" \
+    '["Read","denied","file_violation","/etc/passwd",null]' "and why it was refused"
+replay --invocation "$INV" --format csv
+is "$(python3 -c '
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1], newline="")))
+print(len(rows), rows[4]["resource"].endswith("/o,\"d"), rows[2]["reason"], rows[0]["duration_ms"].isdigit())' "$T/said")" \
+    '8 True file_violation True' "--format csv is read by others"
+is "$(replay --invocation "$(new_id)"; echo "$RC $(cat "$T/err")" | sed 's/[0-9a-f-]*: not/ID not/')" \
+    "1 cyberos: ID not in this ledger" "an unknown id is an error"
+replay --invocation x
+is "$RC" 2 "what is no id is usage"
+perl -pi -e 's/"Read"/"Edit"/ if $. == 4' "$(ls "$STORE"/audit/*/seg/*/"$INV".p1.jsonl)"
+replay --invocation "$INV"
+is "$RC" 6 "a row that does not hold: exit 6"
+like "$(cat "$T/err")" "$INV.p1.jsonl:4: does not hold" "and where it is"
+like "$(cat "$T/said")" "Read +success.*f/a" "what stands before it is shown"
+
+# --- a gap ---
+
+rm -rf "$STORE"
+skill wire 'allowed_tools: [Read, Bash]' "$FILES" <"$WIRE/main"
+INV=$(new_id)
+live_start wire --invocation "$INV"
+live_say "open
+send 1 $(call Read "{\"path\":\"$T/f/a\"}")
+recv 1
+say up"
+live_wait '^up'
+seg=$(ls "$STORE"/audit/*/seg/*/"$INV".p1.jsonl)
+
+# --- tail, while it runs ---
+
+"$CYBEROS" skill broker tail --store "$STORE" --invocation "$INV" >"$T/tail" 2>&1 &
+TAIL=$!
+"$CYBEROS" skill broker tail --store "$STORE" --invocation "$INV" --json >"$T/tail.json" 2>&1 &
+JSON=$!
+until_true grep -q f/a "$T/tail"
+ok $? "tail: what is there comes at once"
+live_say "send 1 $(call Read '{"path":"/etc/passwd"}')
+recv 1
+say asked"
+live_wait '^asked'
+until_true grep -q file_violation "$T/tail"
+ok $? "acceptance 21: a line for each call, as it occurs"
+is "$(grep -c . "$T/tail")" 3 "one line each, below the heading"
+kill -0 $TAIL
+ok $? "it goes on while the invocation does"
+# What a broker leaves that is killed between the two rows of a call.
+live_say "send 1 $(call Bash '{"cmd":"sleep 300"}')"
+until_true grep -q '"tool_name":"Bash"' "$seg"
+kill -KILL "$(live_broker)"
+live_end
+wait $TAIL
+is "$?" 0 "tail ends with the invocation"
+wait $JSON
+like "$(tail -n 1 "$T/tail")" '^ended: panic, by supervisor$' \
+    "also when its end stands in another part"
+is "$(jq -c '[.tool, .outcome]' "$T/tail.json" | sed -n 1,2p | tr '\n' ' ')" \
+    '["Read","success"] ["Read","denied"] ' "--json: an object a line"
+is "$(sed -n '$p' "$T/tail.json")" '{"ended":true,"outcome":"panic","by":"supervisor"}' \
+    "and one at the end"
+is "$("$CYBEROS" skill broker tail --store "$STORE" --invocation "$INV" | tail -n 1)" \
+    "ended: panic, by supervisor" "tail of a past one shows it and ends"
+"$CYBEROS" skill broker tail --store "$STORE" --invocation "$(new_id)" >"$T/out" 2>&1
+is "$?" 1 "tail: an unknown id is an error"
+replay --invocation "$INV"
+like "$(cat "$T/said")" '^ended: panic, exit -, by supervisor' "replay of one that crashed"
+like "$(cat "$T/said")" '^[0-9:.]+ Bash +GAP +-  started, and nothing tells of its end$' \
+    "a call without an end is a gap"
+like "$(cat "$T/said")" '^3 calls, 1 denied, 0 failed, 0 timed out, 1 gaps$' "and counted"
+replay --invocation "$INV" --json
+is "$(jq -c '.totals.gaps, (.sequence[] | select(.gap) | [.tool, .outcome])' "$T/said" | tr '\n' ' ')" \
+    '1 ["Bash",null] ' "--json: marked as well"
+
+# --- tail, before it begins ---
+
+INV=$(new_id)
+"$CYBEROS" skill broker tail --store "$STORE" --invocation "$INV" --wait 30 >"$T/tail" 2>&1 &
+TAIL=$!
+wire_commands="open
+send 1 $(call Read "{\"path\":\"$T/f/a\"}")
+recv 1"
+printf '%s\n' "$wire_commands" >"$T/commands"
+broker_run --invocation "$INV" wire <"$T/commands"
+wait $TAIL
+is "$? $(grep -c success "$T/tail")" "0 2" "--wait: one that is not there yet"
+
+# --- on a terminal ---
+
+cat >"$T/terminal.py" <<'P'
+import os, pty, sys
+out = b''
+def read(fd):
+    global out
+    data = os.read(fd, 4096)
+    out += data
+    return b''
+os.environ.pop('NO_COLOR', None)
+if sys.argv[1] == 'plain':
+    os.environ['NO_COLOR'] = '1'
+pty.spawn(sys.argv[2:], read)
+sys.stdout.write('colour' if b'\033[' in out else 'plain')
+P
+is "$(python3 "$T/terminal.py" colour "$CYBEROS" skill broker replay --store "$STORE" --invocation "$INV" 2>/dev/null </dev/null)" \
+    colour "colours on a terminal"
+is "$(python3 "$T/terminal.py" plain "$CYBEROS" skill broker replay --store "$STORE" --invocation "$INV" 2>/dev/null </dev/null)" \
+    plain "none with NO_COLOR"
+done_testing
