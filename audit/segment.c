@@ -177,9 +177,12 @@ static int
 add_line(struct segment *s, const struct row *row, const struct row_place *at,
     char hash[DIGEST_HEX])
 {
+	size_t before = s->queue.len;
 	int result = row_line(row, at, &s->queue, hash);
 
 	s->queue.failed = false;
+	if (result == 0)
+		s->counts.bytes += s->queue.len - before;
 	return result;
 }
 

@@ -50,6 +50,7 @@ struct segment_counts {
 				   in a file whose sync has failed */
 	uint64_t delayed;	/* rows that ever had to wait */
 	uint64_t lost;
+	uint64_t bytes;		/* of all rows made */
 };
 void		 segment_counts(const struct segment *, struct segment_counts *);
 

@@ -845,16 +845,22 @@ on_bash(struct broker *b, const struct pollfd *fds, size_t n)
 static int
 poll_timeout(const struct broker *b)
 {
-	int http, bash;
+	int due[3], first = -1;
+	size_t i;
 
 	if (server_busy(b->server) || worker_failed(b->dispatch.worker) ||
 	    worker_failed(b->dispatch.walker))
 		return 0;
-	if (!server_has_room(b->server, NULL))
-		return -1;
-	http = http_due(b->dispatch.http);
-	bash = bash_due(b->dispatch.bash);
-	return http == -1 || (bash != -1 && bash < http) ? bash : http;
+	due[0] = dispatch_due(&b->dispatch);
+	due[1] = server_has_room(b->server, NULL) ? http_due(b->dispatch.http)
+						   : -1;
+	due[2] = server_has_room(b->server, NULL) ? bash_due(b->dispatch.bash)
+						   : -1;
+	for (i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
+		if (due[i] != -1 && (first == -1 || due[i] < first))
+			first = due[i];
+	}
+	return first;
 }
 
 static void
@@ -904,6 +910,7 @@ serve(struct broker *b)
 		if (fds[NET].revents != 0 || http_due(b->dispatch.http) == 0)
 			on_net(b);
 		on_bash(b, fds + FIXED + n, shells);
+		dispatch_unfold(&b->dispatch, false);
 		if (fds[SPAWNER].revents != 0)
 			on_spawner(b);
 		server_step(b->server, fds + FIXED, n);
@@ -1027,6 +1034,7 @@ finish(struct broker *b)
 		    "an invalid traceparent was ignored calls=%llu",
 		    (unsigned long long)counters_get(b->counters, bad_traces));
 	server_drain(b->server, abandon_word(b));
+	dispatch_unfold(&b->dispatch, true);
 	take_bash_attempts(b);
 	record_other_attempts(b);
 	b->result.duration_ms =
@@ -1039,7 +1047,7 @@ finish(struct broker *b)
 static void
 take_counts(struct broker *b)
 {
-	struct segment_counts n = { 0, 0, 0, 0 };
+	struct segment_counts n = { .rows = 0 };
 
 	if (b->counters != NULL) {
 		b->result.calls = counters_get(b->counters, calls);
@@ -1173,6 +1181,7 @@ set_up(struct broker *b)
 	b->dispatch.counters = b->counters;
 	b->dispatch.log = &b->log;
 	b->dispatch.clockwork = &b->clockwork;
+	b->dispatch.fold.budget = (uint64_t)b->job->policy->max_ledger_mb << 20;
 	limit_init(&b->dispatch.limit,
 	    grant_manifest(b->grant)->max_calls_per_minute, clock_boot());
 	b->dispatch.worker = worker_new(inv, WORKER_FILE);

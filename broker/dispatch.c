@@ -140,26 +140,108 @@ record_completed(struct dispatch *d, struct call *c)
 		counters_add(d->counters, timeouts);
 }
 
+/* One row for so many refusals; count 0: it tells of one and says no number. */
 static void
-record_denied(struct dispatch *d, struct call *c)
+denied_row(struct dispatch *d, const struct call *c, const char *tool,
+    enum reason reason, const char *args_hash, const char *violation,
+    uint64_t count)
 {
 	struct row_subject s;
 	struct row row;
 
 	dispatch_subject(d, c, &s);
 	row_begin(&row, ROW_TOOL_DENIED, &s, d->inv->digest);
-	row_text(&row, "tool_name", c->rpc.tool,
-	    c->rpc.tool == NULL ? 0 : strlen(c->rpc.tool));
-	row_word(&row, "reason", verdict_info(c->check.verdict.reason)->reason);
+	row_text(&row, "tool_name", tool, tool == NULL ? 0 : strlen(tool));
+	row_word(&row, "reason", verdict_info(reason)->reason);
 	row_word(&row, "attempted_args_hash",
-	    c->record.args_hash[0] == '\0' ? NULL : c->record.args_hash);
-	resource_field(d, c, &row, "violation");
-	/* Refused while it runs: the number says which start it belongs to. */
-	if (c->record.number != 0)
-		row_int(&row, "call", (int64_t)c->record.number);
+	    args_hash[0] == '\0' ? NULL : args_hash);
+	if (violation == NULL || !d->inv->policy->audit_resources)
+		row_word(&row, "violation", NULL);
 	else
-		counters_add(d->counters, calls);
+		row_text(&row, "violation", violation, strlen(violation));
+	/* Refused while it runs: the number says which start it belongs to. */
+	if (c != NULL && c->record.number != 0)
+		row_int(&row, "call", (int64_t)c->record.number);
+	if (count > 0)
+		row_int(&row, "count", (int64_t)count);
 	dispatch_row(d, &row);
+}
+
+/* The refusals that were folded get their row. */
+static void
+unfold(struct dispatch *d)
+{
+	struct fold *f = &d->fold;
+
+	if (f->count > 0)
+		denied_row(d, NULL, f->tool, f->reason, f->args_hash,
+		    f->violation, f->count);
+	fold_clear(f);
+}
+
+void
+dispatch_unfold(struct dispatch *d, bool last)
+{
+	if (d->fold.active && (last || clock_boot() >= d->fold.until))
+		unfold(d);
+	if (!last || d->fold.over == 0)
+		return;
+	denied_row(d, NULL, NULL, REASON_AUDIT_BUDGET, "", NULL, d->fold.over);
+	d->fold.over = 0;
+}
+
+int
+dispatch_due(const struct dispatch *d)
+{
+	int64_t left = d->fold.until - clock_boot();
+
+	if (d->fold.count == 0)
+		return -1;
+	return left <= 0 ? 0 : (int)(left / CLOCK_MS) + 1;
+}
+
+static uint64_t
+bytes_of_rows(const struct dispatch *d)
+{
+	struct segment_counts n;
+
+	segment_counts(d->segment, &n);
+	return n.bytes;
+}
+
+/* True: this refusal takes no row of its own. */
+static bool
+is_folded(struct dispatch *d, const struct call *c)
+{
+	enum reason reason = c->check.verdict.reason;
+	const char *tool = c->rpc.tool, *violation = c->check.on.name;
+	int64_t now = clock_boot();
+
+	if (reason == REASON_AUDIT_BUDGET) {
+		d->fold.over++;
+		return true;
+	}
+	if (fold_takes(&d->fold, reason, tool, violation, now)) {
+		d->fold.count++;
+		return true;
+	}
+	unfold(d);
+	if (fold_begins(&d->fold, bytes_of_rows(d)))
+		fold_start(&d->fold, reason, tool, violation,
+		    c->record.args_hash, now);
+	return false;
+}
+
+static void
+record_denied(struct dispatch *d, struct call *c)
+{
+	bool ran = c->record.number != 0;
+
+	if (ran || !is_folded(d, c))
+		denied_row(d, c, c->rpc.tool, c->check.verdict.reason,
+		    c->record.args_hash, c->check.on.name, 0);
+	if (!ran)
+		counters_add(d->counters, calls);
 	counters_add(d->counters, denied);
 }
 
@@ -297,6 +379,8 @@ check_call(struct dispatch *d, struct call *c, unsigned wait_ms)
 		c->check.verdict.reason = REASON_DEADLINE;
 	else if (!hashed || ledger_missing(d))
 		c->check.verdict.reason = REASON_AUDIT_UNAVAILABLE;
+	else if (fold_spent(&d->fold, bytes_of_rows(d)))
+		c->check.verdict.reason = REASON_AUDIT_BUDGET;
 	else
 		return registry_check(c, d->inv);
 	return CHECK_REFUSED;

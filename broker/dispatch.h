@@ -5,6 +5,7 @@
 #include "audit/log.h"
 #include "audit/segment.h"
 #include "broker/clockwork.h"
+#include "broker/fold.h"
 #include "broker/limit.h"
 #include "broker/rpc.h"
 #include "tools/bash.h"
@@ -25,6 +26,7 @@ struct dispatch {
 	struct http		*http;
 	struct bash		*bash;
 	struct limit		 limit;
+	struct fold		 fold;
 	const struct clockwork	*clockwork;
 	const struct log	*log;
 	uint64_t		 calls_started;	/* numbers the pairs */
@@ -68,6 +70,13 @@ void	dispatch_garbage(struct dispatch *, int code, struct json_span id,
  */
 void	dispatch_too_large(struct dispatch *, const char *hash,
 	    struct buf *reply);
+
+/* Refusals that were folded get their row: those that are due, or, with last,
+ * all that are left. */
+void	dispatch_unfold(struct dispatch *, bool last);
+
+/* Milliseconds until dispatch_unfold is due, or -1. */
+int	dispatch_due(const struct dispatch *);
 
 /* Append a finished row by the broker; logs when it has to wait or is lost. */
 int	dispatch_row(struct dispatch *, struct row *);

@@ -542,9 +542,8 @@ ceilings_known(const struct run *r)
 static void
 warn_unused(const struct run *r)
 {
-	static const char *const keys[] = { "spool", "max_ledger_mb",
-		"audit_append_only", "audit_mark_seconds", "quarantine_after",
-		"revoked" };
+	static const char *const keys[] = { "spool", "audit_append_only",
+		"audit_mark_seconds", "quarantine_after", "revoked" };
 	size_t i;
 
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {

@@ -23,7 +23,7 @@ private() {
 	enforce/yaml.h | enforce/landlock.h | enforce/seccomp.h | \
 	    enforce/filter.h) return 0 ;;
 	broker/frame.h | broker/rpc.h | broker/dispatch.h | broker/limit.h | \
-	    broker/clockwork.h | broker/server.h) return 0 ;;
+	    broker/clockwork.h | broker/server.h | broker/fold.h) return 0 ;;
 	esac
 	return 1
 }
