@@ -217,6 +217,12 @@ segment_counts(const struct segment *s, struct segment_counts *out)
 	*out = s->counts;
 }
 
+uint64_t
+segment_last(const struct segment *s)
+{
+	return s->seq - 1;
+}
+
 const char *
 segment_head(const struct segment *s)
 {

@@ -54,6 +54,9 @@ struct segment_counts {
 };
 void		 segment_counts(const struct segment *, struct segment_counts *);
 
+/* The number of the newest row; 0: there is none. */
+uint64_t	 segment_last(const struct segment *);
+
 /* The hash of the newest row. */
 const char	*segment_head(const struct segment *);
 

@@ -79,6 +79,8 @@ struct broker {
 	struct narrow narrow;
 	unsigned attempt_rows;
 	uint64_t attempts_rest; /* of the skill's init, a running total */
+	int64_t mark_at;   /* clock_boot of the next mark */
+	uint64_t marked;   /* the last row that one tells of */
 	uint64_t attempts_more; /* those for which there is no row */
 	int spawner_fd;
 	pid_t spawner_pid;
@@ -793,6 +795,38 @@ poll_worker(const struct broker *b, const struct call *next, int fd,
 	return (struct pollfd){ events == 0 ? -1 : fd, events, 0 };
 }
 
+/* Now and then the supervisor gets a mark of a segment that has grown. */
+static void
+mark(struct broker *b)
+{
+	int64_t every = (int64_t)b->job->policy->audit_mark_seconds *
+	    CLOCK_SECOND;
+	struct segment_counts n;
+	struct broker_message m;
+
+	if (clock_boot() < b->mark_at)
+		return;
+	b->mark_at = clock_boot() + every;
+	segment_counts(b->segment, &n);
+	if (n.waiting > 0 || segment_last(b->segment) == b->marked)
+		return;
+	memset(&m, 0, sizeof(m));
+	m.type = BROKER_MARK;
+	m.seq = b->marked = segment_last(b->segment);
+	strlcpy(m.head, segment_head(b->segment), sizeof(m.head));
+	broker_send(b->job->control_fd, &m);
+}
+
+static int
+mark_due(const struct broker *b)
+{
+	int64_t left = b->mark_at - clock_boot();
+
+	if (segment_last(b->segment) == b->marked)
+		return -1;
+	return left <= 0 ? 0 : (int)(left / CLOCK_MS) + 1;
+}
+
 static void
 take_bash_attempts(struct broker *b)
 {
@@ -845,7 +879,7 @@ on_bash(struct broker *b, const struct pollfd *fds, size_t n)
 static int
 poll_timeout(const struct broker *b)
 {
-	int due[3], first = -1;
+	int due[4], first = -1;
 	size_t i;
 
 	if (server_busy(b->server) || worker_failed(b->dispatch.worker) ||
@@ -856,6 +890,7 @@ poll_timeout(const struct broker *b)
 						   : -1;
 	due[2] = server_has_room(b->server, NULL) ? bash_due(b->dispatch.bash)
 						   : -1;
+	due[3] = mark_due(b);
 	for (i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
 		if (due[i] != -1 && (first == -1 || due[i] < first))
 			first = due[i];
@@ -911,6 +946,7 @@ serve(struct broker *b)
 			on_net(b);
 		on_bash(b, fds + FIXED + n, shells);
 		dispatch_unfold(&b->dispatch, false);
+		mark(b);
 		if (fds[SPAWNER].revents != 0)
 			on_spawner(b);
 		server_step(b->server, fds + FIXED, n);
@@ -1225,6 +1261,8 @@ go(struct broker *b)
 		return refused_errno(b, "timer");
 	atomic_store(&b->counters->deadline_boot, b->clockwork.kill_at);
 	spawn_deadline(&b->sandbox, b->clockwork.kill_at);
+	b->mark_at = clock_boot() +
+	    (int64_t)b->job->policy->audit_mark_seconds * CLOCK_SECOND;
 	error = spawn_go(&b->sandbox);
 	if (error == 0) {
 		serve(b);

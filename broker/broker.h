@@ -55,6 +55,7 @@ enum broker_message_type {
 	BROKER_LOADED,		/* id, version, head, total_ms; "" unknown */
 	BROKER_SOCKET,		/* dev, ino of the bound socket */
 	BROKER_RESULT,
+	BROKER_MARK,		/* seq, head: of the last row in the file */
 	/* from the supervisor */
 	BROKER_OPENED,		/* head: hash of the segment_opened anchor */
 	BROKER_DURABLE,		/* what opened the segment is on disk */
@@ -97,6 +98,7 @@ struct broker_message {
 	char		 id[65];
 	char		 version[257];
 	char		 head[DIGEST_HEX];	/* frontmatter_hash, or the anchor */
+	uint64_t	 seq;		/* of MARK: head is the hash of this row */
 	int64_t		 total_ms;	/* T of SPEC 9; 0: it will not start */
 	dev_t		 dev;
 	ino_t		 ino;

@@ -6,6 +6,7 @@
  */
 
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/fs.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -72,6 +74,7 @@ struct run {
 	char segment[STORE_SEGMENT_NAME];
 	struct anchor opened, closed;
 	bool anchored;
+	uint64_t marked; /* the last row that a mark tells of */
 	/* the broker */
 	pid_t pid;
 	int pidfd;
@@ -542,8 +545,8 @@ ceilings_known(const struct run *r)
 static void
 warn_unused(const struct run *r)
 {
-	static const char *const keys[] = { "spool", "audit_append_only",
-		"audit_mark_seconds", "quarantine_after", "revoked" };
+	static const char *const keys[] = { "spool", "quarantine_after",
+		"revoked" };
 	size_t i;
 
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -653,6 +656,19 @@ or_null(const char *s)
 	return s[0] == '\0' ? NULL : s;
 }
 
+/* Where the file system and our rights allow it; the anchor says if it holds. */
+static bool
+make_append_only(const struct run *r)
+{
+	int flags;
+
+	if (!r->settings.policy.audit_append_only ||
+	    ioctl(r->job.segment_fd, FS_IOC_GETFLAGS, &flags) == -1)
+		return false;
+	flags |= FS_APPEND_FL;
+	return ioctl(r->job.segment_fd, FS_IOC_SETFLAGS, &flags) == 0;
+}
+
 static int
 anchor_opened(struct run *r)
 {
@@ -668,7 +684,7 @@ anchor_opened(struct run *r)
 	row_word(&row, "frontmatter_hash", or_null(r->frontmatter_hash));
 	row_word(&row, "durability",
 	    durability[r->settings.policy.audit_sync]);
-	row_bool(&row, "append_only", false);
+	row_bool(&row, "append_only", make_append_only(r));
 	result = row_end(&row) == 0
 	    ? anchor_append(&r->store, &row, ROW_BY_SUPERVISOR, r->digest,
 		  &r->opened)
@@ -771,6 +787,35 @@ on_loaded(struct run *r, const struct broker_message *m)
 	broker_send(r->control_fd, &answer);
 }
 
+/* An anchor for what has grown: its end cannot be cut off unseen any more. It
+ * never claims what is not on disk. */
+static void
+on_mark(struct run *r, const struct broker_message *m)
+{
+	char mark[192];
+	struct anchor anchor;
+	struct row row;
+
+	if (!r->anchored || !is_hash(m->head) || m->seq <= r->marked)
+		return;
+	r->marked = m->seq;
+	if (r->settings.policy.audit_sync != POLICY_SYNC_NONE &&
+	    fdatasync(r->job.segment_fd) == -1) {
+		say(r, LOG_LEVEL_ERROR, "ledger: sync");
+		return;
+	}
+	snprintf(mark, sizeof(mark),
+	    "[{\"invocation_id\":\"%.36s\",\"seq\":%llu,\"head\":\"%s\"}]",
+	    r->job.invocation, (unsigned long long)m->seq, m->head);
+	row_begin(&row, ROW_SEGMENT_MARK, NULL, r->digest);
+	row_json(&row, "marks", mark, strlen(mark));
+	if (row_end(&row) == -1 ||
+	    anchor_append(&r->store, &row, ROW_BY_SUPERVISOR, r->digest,
+		&anchor) == -1)
+		say(r, LOG_LEVEL_ERROR, "ledger: segment_mark");
+	row_clear(&row);
+}
+
 static void
 on_message(struct run *r)
 {
@@ -785,6 +830,9 @@ on_message(struct run *r)
 		case BROKER_SOCKET:
 			r->socket_dev = m.dev;
 			r->socket_ino = m.ino;
+			break;
+		case BROKER_MARK:
+			on_mark(r, &m);
 			break;
 		case BROKER_RESULT:
 			r->result = m.result;
