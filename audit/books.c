@@ -7,6 +7,7 @@
 #include "audit/books.h"
 
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,6 +90,131 @@ anchor_part(struct books *b, unsigned part, const char *file)
 	return result;
 }
 
+int
+books_part(struct books *b)
+{
+	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME + 16];
+	int fd;
+
+	fd = store_segment(b->day_fd, b->inv, b->parts + 1, name);
+	if (fd == -1)
+		return -1;
+	snprintf(file, sizeof(file), "%s/%s", b->day, name);
+	if (anchor_part(b, b->parts + 1, file) == -1) {
+		close(fd);
+		unlinkat(b->day_fd, name, 0);
+		return -1;
+	}
+	b->parts++;
+	return fd;
+}
+
+/* --- the spool --- */
+
+struct merge {
+	uint64_t next; /* the row that is wanted */
+	int fd;	       /* of the part; -1: not made yet */
+};
+
+static int
+write_line(int fd, const char *line, size_t len)
+{
+	struct iovec io[] = { { (void *)(uintptr_t)line, len },
+		{ (void *)(uintptr_t) "\n", 1 } };
+	ssize_t n = writev(fd, io, 2);
+
+	if (n >= 0 && n != (ssize_t)len + 1)
+		errno = ENOSPC;
+	return n == (ssize_t)len + 1 ? 0 : -1;
+}
+
+/* The part is made when there is a row for it. */
+static int
+merge_row(struct books *b, struct merge *m, const char *line, size_t len)
+{
+	if (m->fd == -1)
+		m->fd = books_part(b);
+	if (m->fd == -1)
+		return -1;
+	if (write_line(m->fd, line, len) == -1)
+		return -1;
+	m->next++;
+	return 0;
+}
+
+/* One time through the spool: its rows may lie in another order. */
+static int
+merge_once(struct books *b, struct merge *m, int spool_fd, bool first)
+{
+	enum lines_event event;
+	struct lines lines;
+	struct row_read r;
+	const char *line;
+	size_t len;
+	int result;
+
+	if (lines_init(&lines, spool_fd, 0) == -1)
+		return -1;
+	result = 0;
+	while (result == 0 &&
+	       (event = lines_next(&lines, &line, &len)) == LINES_ROW) {
+		if (row_read(line, len, false, b->inv, b->digest, &r) == -1)
+			continue;
+		b->spooled += first;
+		b->duplicates += first && r.seq < m->next;
+		if (r.seq == m->next)
+			result = merge_row(b, m, line, len);
+	}
+	lines_clear(&lines);
+	return result;
+}
+
+int
+books_merge(struct books *b)
+{
+	struct merge m = { b->walk.seq + 1, -1 };
+	uint64_t before, first_row = m.next;
+	int spool_fd, result = 0;
+	bool first = true;
+
+	spool_fd = store_spool(b->store, b->spool, b->inv, false);
+	if (spool_fd == -1)
+		return errno == ENOENT ? 0 : -1;
+	do {
+		before = m.next;
+		result = merge_once(b, &m, spool_fd, first);
+		first = false;
+	} while (result == 0 && m.next > before);
+	if (result == 0 && m.fd != -1 &&
+	    (fdatasync(m.fd) == -1 ||
+		segment_walk_part(m.fd, 0, b->digest, &b->walk) == -1))
+		result = -1;
+	if (m.fd != -1)
+		close(m.fd);
+	close(spool_fd);
+	b->unplaced = b->spooled - b->duplicates - (m.next - first_row);
+	if (result == 0 && b->unplaced == 0)
+		store_spool_unlink(b->store, b->spool, b->inv);
+	return result;
+}
+
+int
+books_sync(const struct books *b)
+{
+	unsigned part;
+	int fd, result = 0;
+
+	for (part = 1; part <= b->parts && result == 0; part++) {
+		fd = open_part(b, part);
+		result = fd == -1 ? -1 : fdatasync(fd);
+		if (fd != -1)
+			close(fd);
+	}
+	return result;
+}
+
+/* --- the end --- */
+
 static void
 text_or_null(struct row *row, const char *name, const char *s)
 {
@@ -128,19 +254,14 @@ write_end(struct books *b, int fd, const struct books_end *end)
 int
 books_end(struct books *b, const struct books_end *end)
 {
-	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME + 16];
-	int fd, result = -1;
+	int fd, result;
 
-	fd = store_segment(b->day_fd, b->inv, b->parts + 1, name);
+	fd = books_part(b);
 	if (fd == -1)
 		return -1;
-	snprintf(file, sizeof(file), "%s/%s", b->day, name);
-	if (anchor_part(b, b->parts + 1, file) == 0) {
-		result = write_end(b, fd, end);
-		b->parts++;
-		if (result == 0)
-			result = segment_walk_part(fd, 0, b->digest, &b->walk);
-	}
+	result = write_end(b, fd, end);
+	if (result == 0)
+		result = segment_walk_part(fd, 0, b->digest, &b->walk);
 	close(fd);
 	return result;
 }
@@ -171,9 +292,9 @@ books_close(struct books *b, const char *reason, uint64_t lost,
 	row_int(&row, "torn_bytes", (int64_t)w->torn_bytes);
 	row_word(&row, "torn_sha256",
 	    w->torn_sha256[0] == '\0' ? NULL : w->torn_sha256);
-	row_int(&row, "spooled", 0);
-	row_int(&row, "duplicates", 0);
-	row_int(&row, "lost", (int64_t)lost);
+	row_int(&row, "spooled", (int64_t)b->spooled);
+	row_int(&row, "duplicates", (int64_t)b->duplicates);
+	row_int(&row, "lost", (int64_t)(lost + b->unplaced));
 	result = row_end(&row) == 0 ? anchor_append(b->store, &row, b->by,
 					  b->digest, anchor)
 				    : -1;

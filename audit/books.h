@@ -21,6 +21,10 @@ struct books {
 	const char	*skill_id;	/* or NULL */
 	const char	*version;	/* or NULL */
 	const char	*trace_id;
+	const char	*spool;		/* the operator's directory, or NULL */
+	uint64_t	 spooled;	/* rows that the spool had; set by books_merge */
+	uint64_t	 duplicates;	/* of these, in the segment already */
+	uint64_t	 unplaced;	/* of these, behind a gap: lost */
 	unsigned	 parts;		/* set by books_walk */
 	struct segment_walk walk;	/* set by books_walk */
 };
@@ -31,6 +35,22 @@ struct books {
  * closed).
  */
 int	books_walk(struct books *);
+
+/*
+ * Begin the next part, with its anchor: it follows the last row of the walk. A
+ * descriptor that appends, or -1 with errno.
+ */
+int	books_part(struct books *);
+
+/*
+ * Put what the spool has into a new part, in order, and remove the spool, unless
+ * it has rows that have no place. 0, also when there is none, or -1 with errno;
+ * then the spool is left.
+ */
+int	books_merge(struct books *);
+
+/* fdatasync all parts. 0 or -1 with errno. */
+int	books_sync(const struct books *);
 
 /* How an invocation ended that nobody has recorded the end of. */
 struct books_end {

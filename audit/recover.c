@@ -302,6 +302,7 @@ close_account(const struct recover *r, const struct account *a)
 	char trace_id[TRACE_ID_SIZE];
 	struct books b = {.store = r->store,
 	    .digest = r->digest,
+	    .spool = r->spool,
 	    .by = ROW_BY_RECOVERY,
 	    .inv = a->inv,
 	    .opened = a->hash,
@@ -324,7 +325,8 @@ close_account(const struct recover *r, const struct account *a)
 	}
 	find_trace(r, a, trace_id);
 	end.duration_ms = lived_ms(r, a);
-	if ((b.walk.damaged || b.walk.completed || books_end(&b, &end) == 0) &&
+	if ((b.walk.damaged || books_merge(&b) == 0) &&
+	    (b.walk.damaged || b.walk.completed || books_end(&b, &end) == 0) &&
 	    books_close(&b, "crash", 0, &closed) == 0) {
 		anchor_sync(r->store, &closed);
 		anchor_keep_totals(r->store, closed.day);

@@ -26,6 +26,7 @@ enum recover_did {
 struct recover {
 	const struct store *store;
 	struct digest	*digest;	/* a plain one */
+	const char	*spool;		/* the operator's directory, or NULL */
 	/* What became of what; called for each. name is an id or a file. */
 	void		(*tell)(void *, enum recover_did, const char *name);
 	void		*arg;

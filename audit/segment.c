@@ -19,19 +19,36 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/clock.h"
 #include "audit/json.h"
 #include "audit/lines.h"
 
 #define SYNC_DELAY_MS 3 /* collect rows before a sync */
+#define PIECE ((size_t)64 * 1024)
+#define RETRY_FIRST (50 * CLOCK_MS)
+#define RETRY_MOST CLOCK_SECOND
 
+/*
+ * A row's bytes go one way: queue, or over the spool when that is full, then the
+ * part; and, until a sync has covered them, they are kept, so that they can be
+ * written again into the next part when this one fails. What comes first is in
+ * "again", then in the spool, then in the queue.
+ */
 struct segment {
-	int fd;
+	_Atomic int fd; /* of the part */
 	char inv[37];
 	uint64_t seq; /* of the next row */
 	char head[DIGEST_HEX];
 	enum segment_sync sync;
 	struct digest *digest;
-	struct buf queue; /* bytes the file has not taken yet */
+	struct buf again;
+	struct buf queue;
+	struct buf keep;
+	uint64_t keep_at; /* the byte of the part where keep begins */
+	bool retired;	  /* the part takes no more */
+	int spool_fd;	  /* or -1 */
+	uint64_t spool_end, spool_at; /* its bytes, and those delivered */
+	int64_t retry_at, retry_after;
 	struct segment_counts counts;
 	/* batch mode: the thread and what it shares with us */
 	bool threaded;
@@ -40,19 +57,22 @@ struct segment {
 	atomic_bool stop;
 	atomic_bool dirty; /* rows since the last sync began */
 	atomic_int sync_errno;
+	atomic_uint_fast64_t written; /* bytes in the part */
+	atomic_uint_fast64_t synced;  /* of these, on disk for certain */
 };
 
 /*
- * The thread knows a descriptor and nothing else. It allocates nothing and
- * takes no lock, so a fork of this process at any moment is safe.
+ * The thread knows a descriptor and counts, and nothing else. It allocates
+ * nothing and takes no lock, so a fork of this process at any moment is safe.
  */
 static void *
 sync_thread(void *arg)
 {
 	struct segment *s = arg;
 	struct pollfd wake = { s->wake_fd, POLLIN, 0 };
-	uint64_t n;
+	uint64_t n, upto;
 	bool stop;
+	int fd;
 
 	do {
 		if (read(s->wake_fd, &n, sizeof(n)) == -1 && errno != EINTR)
@@ -62,8 +82,12 @@ sync_thread(void *arg)
 		if (!stop)
 			poll(&wake, 1, SYNC_DELAY_MS);
 		atomic_store(&s->dirty, false);
-		if (fdatasync(s->fd) == -1)
+		fd = atomic_load(&s->fd);
+		upto = atomic_load(&s->written);
+		if (fdatasync(fd) == -1)
 			atomic_store(&s->sync_errno, errno);
+		else if (fd == atomic_load(&s->fd))
+			atomic_store(&s->synced, upto);
 	} while (!stop);
 	return NULL;
 }
@@ -120,7 +144,10 @@ segment_new(int fd, const char *inv, uint64_t seq, const char *prev,
 	s->digest = digest;
 	strlcpy(s->inv, inv, sizeof(s->inv));
 	strlcpy(s->head, prev, sizeof(s->head));
+	s->spool_fd = -1;
+	buf_init(&s->again, SEGMENT_QUEUE_MAX);
 	buf_init(&s->queue, SEGMENT_QUEUE_MAX);
+	buf_init(&s->keep, SEGMENT_QUEUE_MAX);
 	if (sync == SEGMENT_SYNC_BATCH && start_thread(s) == -1) {
 		if (s->wake_fd != -1)
 			close(s->wake_fd);
@@ -130,47 +157,341 @@ segment_new(int fd, const char *inv, uint64_t seq, const char *prev,
 	return s;
 }
 
+static uint64_t
+count_rows(const struct buf *b)
+{
+	const char *p = b->data, *end = b->data + b->len;
+	uint64_t n = 0;
+
+	while (b->len > 0 && (p = memchr(p, '\n', (size_t)(end - p))) != NULL) {
+		n++;
+		p++;
+	}
+	return n;
+}
+
+/* Forget what a sync has covered, whole rows only. */
+static void
+trim(struct segment *s)
+{
+	uint64_t synced = atomic_load(&s->synced);
+	const char *feed;
+	size_t n;
+
+	if (synced <= s->keep_at || s->keep.len == 0)
+		return;
+	n = synced - s->keep_at < s->keep.len ? (size_t)(synced - s->keep_at)
+					       : s->keep.len;
+	feed = memrchr(s->keep.data, '\n', n);
+	if (feed == NULL)
+		return;
+	n = (size_t)(feed - s->keep.data) + 1;
+	buf_consume(&s->keep, n);
+	s->keep_at += n;
+}
+
 /*
- * The kernel tells of a failed sync once and then forgets the pages, so a
- * later sync that succeeds proves nothing: from the first failure on, no row
- * counts as kept.
+ * The part is given up. The kernel tells of a failed sync once and may have
+ * dropped the pages, so all that no sync has covered is to be written again.
  */
+static void
+retire(struct segment *s)
+{
+	if (s->retired)
+		return;
+	s->retired = true;
+	trim(s);
+	s->counts.waiting += count_rows(&s->keep);
+	buf_put(&s->again, s->keep.data, s->keep.len);
+	buf_reset(&s->keep);
+}
+
+/* Bytes into the part, and what is kept of them. 0, or -1 with errno. */
+static int
+put(struct segment *s, struct buf *from, size_t n)
+{
+	ssize_t done;
+
+	do
+		done = write(atomic_load(&s->fd), from->data, n);
+	while (done == -1 && errno == EINTR);
+	if (done == 0)
+		errno = ENOSPC;
+	if (done <= 0)
+		return -1;
+	if (buf_put(&s->keep, from->data, (size_t)done) == -1) {
+		/* No sync for so long: what is older is on its own. */
+		s->keep.failed = false;
+		s->keep_at += s->keep.len;
+		buf_reset(&s->keep);
+		buf_put(&s->keep, from->data, (size_t)done);
+	}
+	atomic_fetch_add(&s->written, (uint64_t)done);
+	if (s->sync == SEGMENT_SYNC_NONE) /* then nobody waits for a sync */
+		atomic_store(&s->synced, atomic_load(&s->written));
+	buf_consume(from, (size_t)done);
+	return 0;
+}
+
+static int
+put_spool(struct segment *s)
+{
+	struct buf piece;
+	char *at;
+	ssize_t n;
+	size_t had;
+	int result = 0;
+
+	buf_init(&piece, PIECE);
+	while (result == 0 && s->spool_at < s->spool_end) {
+		at = buf_reserve(&piece, PIECE);
+		n = at == NULL ? -1
+			       : pread(s->spool_fd, at, PIECE,
+				     (off_t)s->spool_at);
+		if (n <= 0) {
+			result = -1;
+			break;
+		}
+		buf_advance(&piece, (size_t)n);
+		while (result == 0 && piece.len > 0) {
+			had = piece.len;
+			result = put(s, &piece, piece.len);
+			s->spool_at += had - piece.len;
+		}
+		buf_reset(&piece);
+	}
+	buf_clear(&piece);
+	return result;
+}
+
 static bool
-is_durable(struct segment *s)
+is_pending(const struct segment *s)
+{
+	return s->again.len > 0 || s->spool_at < s->spool_end ||
+	       s->queue.len > 0;
+}
+
+/* A part that is only full may take more later. */
+static bool
+may_go_on(int error)
+{
+	return error == ENOSPC || error == EDQUOT || error == EFBIG;
+}
+
+static int
+put_all(struct segment *s)
+{
+	int result = 0;
+
+	while (result == 0 && s->again.len > 0)
+		result = put(s, &s->again, s->again.len);
+	if (result == 0)
+		result = put_spool(s);
+	while (result == 0 && s->queue.len > 0)
+		result = put(s, &s->queue, s->queue.len);
+	if (result == -1 && !may_go_on(errno))
+		retire(s);
+	return result;
+}
+
+static int
+sync_now(struct segment *s)
+{
+	if (fdatasync(atomic_load(&s->fd)) == -1) {
+		atomic_store(&s->sync_errno, errno);
+		return -1;
+	}
+	atomic_store(&s->synced, atomic_load(&s->written));
+	return 0;
+}
+
+static int
+flush(struct segment *s)
 {
 	int error = atomic_load(&s->sync_errno);
+	bool pending = is_pending(s);
 
-	if (error == 0)
-		return true;
-	errno = error;
-	return false;
+	trim(s);
+	if (error != 0)
+		retire(s);
+	if (s->retired) {
+		errno = error != 0 ? error : EIO;
+		return -1;
+	}
+	if (put_all(s) == -1)
+		return -1;
+	if (pending && s->sync == SEGMENT_SYNC_BATCH)
+		wake_thread(s);
+	else if (pending && s->sync == SEGMENT_SYNC_ROW && sync_now(s) == -1) {
+		retire(s);
+		return -1;
+	}
+	trim(s);
+	return 0;
 }
 
 int
 segment_flush(struct segment *s)
 {
+	int saved, result = flush(s);
+
+	if (result == 0) {
+		s->counts.waiting = 0;
+		s->retry_after = 0;
+		return 0;
+	}
+	saved = errno;
+	/* What is tried in between, with each new row, delays nothing. */
+	if (s->retry_after == 0 || clock_boot() >= s->retry_at) {
+		s->retry_after =
+		    s->retry_after == 0 ? RETRY_FIRST : s->retry_after * 2;
+		if (s->retry_after > RETRY_MOST)
+			s->retry_after = RETRY_MOST;
+		s->retry_at = clock_boot() + s->retry_after;
+	}
+	errno = saved;
+	return -1;
+}
+
+int64_t
+segment_retry_at(const struct segment *s)
+{
+	return s->counts.waiting == 0 ? INT64_MAX : s->retry_at;
+}
+
+/* --- a new part, and the spool --- */
+
+/* The first row that the next part gets: its line, or "" when there is none. */
+static void
+first_pending(const struct segment *s, char line[ROW_MAX])
+{
+	const struct buf *b = s->again.len > 0 ? &s->again : &s->queue;
+	size_t n = b->len < ROW_MAX - 1 ? b->len : ROW_MAX - 1;
+	ssize_t got;
+
+	line[0] = '\0';
+	if (s->again.len == 0 && s->spool_at < s->spool_end) {
+		got = pread(s->spool_fd, line, ROW_MAX - 1, (off_t)s->spool_at);
+		line[got > 0 ? got : 0] = '\0';
+	} else if (n > 0) {
+		memcpy(line, b->data, n);
+		line[n] = '\0';
+	}
+	line[strcspn(line, "\n")] = '\0';
+}
+
+bool
+segment_wants_part(
+    const struct segment *s, uint64_t *seq, char prev[DIGEST_HEX])
+{
+	char line[ROW_MAX];
+	struct json_span number, hash;
+
+	if (!s->retired)
+		return false;
+	*seq = s->seq;
+	strlcpy(prev, s->head, DIGEST_HEX);
+	first_pending(s, line);
+	if (json_member(line, strlen(line), "seq", &number) &&
+	    json_member(line, strlen(line), "prev", &hash) &&
+	    hash.len == DIGEST_HEX + 1) {
+		*seq = strtoull(number.p, NULL, 10);
+		memcpy(prev, hash.p + 1, DIGEST_HEX - 1);
+	}
+	return true;
+}
+
+void
+segment_part(struct segment *s, int fd)
+{
+	atomic_store(&s->fd, fd);
+	atomic_store(&s->written, 0);
+	atomic_store(&s->synced, 0);
+	atomic_store(&s->sync_errno, 0);
+	s->keep_at = 0;
+	buf_reset(&s->keep);
+	s->retired = false;
+	segment_flush(s);
+}
+
+bool
+segment_wants_spool(const struct segment *s)
+{
+	return s->spool_fd == -1 && s->queue.len > SEGMENT_QUEUE_MAX / 4;
+}
+
+void
+segment_spool(struct segment *s, int fd)
+{
+	s->spool_fd = fd;
+}
+
+/* These bytes, behind what the spool has; how many of them. */
+static size_t
+put_to_spool(struct segment *s, const char *p, size_t len)
+{
+	size_t done = 0;
 	ssize_t n;
 
-	if (s->queue.len == 0)
-		return is_durable(s) ? 0 : -1;
-	while (s->queue.len > 0) {
-		n = write(s->fd, s->queue.data, s->queue.len);
+	while (s->spool_fd != -1 && done < len) {
+		n = pwrite(
+		    s->spool_fd, p + done, len - done, (off_t)s->spool_end);
 		if (n == -1 && errno == EINTR)
 			continue;
-		if (n == 0)
-			errno = ENOSPC;
 		if (n <= 0)
-			return -1;
-		buf_consume(&s->queue, (size_t)n);
+			break;
+		s->spool_end += (uint64_t)n;
+		done += (size_t)n;
 	}
-	if (s->sync == SEGMENT_SYNC_BATCH)
-		wake_thread(s);
-	else if (s->sync == SEGMENT_SYNC_ROW && fdatasync(s->fd) == -1)
-		atomic_store(&s->sync_errno, errno);
-	if (!is_durable(s))
-		return -1;
-	s->counts.waiting = 0;
-	return 0;
+	return done;
+}
+
+/*
+ * The part may have the first half of a row and the queue the second: in the
+ * spool a row is whole, so that it can be read alone. The half that the part
+ * has is delivered already.
+ */
+static bool
+put_first_half(struct segment *s)
+{
+	const char *feed = s->keep.len == 0
+			       ? NULL
+			       : memrchr(s->keep.data, '\n', s->keep.len);
+	const char *half = feed == NULL ? s->keep.data : feed + 1;
+	size_t len = (size_t)(s->keep.data + s->keep.len - half);
+	bool drained = s->spool_at == s->spool_end;
+
+	if (s->retired || !drained || s->keep.len == 0 || len == 0)
+		return true;
+	if (put_to_spool(s, half, len) < len)
+		return false;
+	s->spool_at = s->spool_end;
+	return true;
+}
+
+/* False: not all of it. */
+static bool
+spool(struct segment *s, struct buf *b)
+{
+	if (s->spool_fd == -1 || b->len == 0)
+		return b->len == 0;
+	if (!put_first_half(s))
+		return false;
+	buf_consume(b, put_to_spool(s, b->data, b->len));
+	return b->len == 0;
+}
+
+bool
+segment_rescue(struct segment *s)
+{
+	bool good;
+
+	/* Rows that are to be written again come first; where there are others
+	 * in the spool, its readers put them in order. */
+	good = spool(s, &s->again);
+	good = spool(s, &s->queue) && good;
+	return good && s->spool_fd != -1 &&
+	       fdatasync(s->spool_fd) == 0;
 }
 
 static int
@@ -194,8 +515,10 @@ segment_append(
 	char hash[DIGEST_HEX];
 
 	s->counts.rows++;
+	/* When the queue is full, the spool takes what is in it. */
 	if (add_line(s, row, &at, hash) == -1 &&
-	    (segment_flush(s) == -1 || add_line(s, row, &at, hash) == -1)) {
+	    ((segment_flush(s) == -1 && !spool(s, &s->queue)) ||
+		add_line(s, row, &at, hash) == -1)) {
 		s->counts.lost++;
 		return -1;
 	}
@@ -215,6 +538,13 @@ void
 segment_counts(const struct segment *s, struct segment_counts *out)
 {
 	*out = s->counts;
+}
+
+void
+segment_lose(struct segment *s)
+{
+	s->counts.rows++;
+	s->counts.lost++;
 }
 
 uint64_t
@@ -249,7 +579,9 @@ segment_end(struct segment *s)
 	}
 	if (s->wake_fd != -1)
 		close(s->wake_fd);
+	buf_clear(&s->again);
 	buf_clear(&s->queue);
+	buf_clear(&s->keep);
 	free(s);
 	return result;
 }
@@ -311,9 +643,12 @@ count_completed(const struct row_read *r, struct segment_walk *w)
 {
 	size_t i = find_call(w, payload_int(r, "call"));
 
-	if (i == w->open_calls)
+	if (i < w->open_calls)
+		w->open[i] = w->open[--w->open_calls];
+	else if (w->lost > 0)
+		w->calls++; /* its start is among the lost ones */
+	else
 		return false;
-	w->open[i] = w->open[--w->open_calls];
 	if (payload_is(r, "outcome", "error"))
 		w->errors++;
 	if (payload_is(r, "outcome", "timeout"))
@@ -331,6 +666,15 @@ count_denied(const struct row_read *r, struct segment_walk *w)
 	/* Refused while it ran: its start has been counted. */
 	if (payload_int(r, "call") < 0)
 		w->calls += n;
+}
+
+static void
+count_lost(const struct row_read *r, struct segment_walk *w)
+{
+	int64_t from = payload_int(r, "from"), to = payload_int(r, "to");
+
+	if (from > 0 && to >= from)
+		w->lost += (uint64_t)(to - from) + 1;
 }
 
 /* What a skill asked to have recorded is in no table, and none of ours. */
@@ -362,6 +706,8 @@ count_row(const struct row_read *r, struct segment_walk *w)
 		return count_completed(r, w) ? SEGMENT_HOLDS : SEGMENT_PAIR;
 	if (strcmp(r->kind, row_kind_word(ROW_TOOL_DENIED)) == 0)
 		count_denied(r, w);
+	else if (strcmp(r->kind, row_kind_word(ROW_ROWS_LOST)) == 0)
+		count_lost(r, w);
 	else if (strcmp(r->kind, row_kind_word(ROW_INVOKED_COMPLETED)) == 0)
 		w->completed = true;
 	return SEGMENT_HOLDS;

@@ -38,11 +38,38 @@ struct segment	*segment_new(int fd, const char *inv, uint64_t seq,
 int		 segment_append(struct segment *, enum row_by,
 		    const struct row *, uint64_t *seq);
 
+/* Count a row as lost without a try to keep it. */
+void		 segment_lose(struct segment *);
+
 /*
- * Try to write what waits. 0: nothing waits any more; -1 with errno. Once a sync
- * has failed it is -1 for good: nobody knows what is on disk.
+ * Try to write what waits. 0: nothing waits any more; -1 with errno. When the
+ * file is full it may go on later; after any other error, and a failed sync
+ * first of all, only a new part takes rows.
  */
 int		 segment_flush(struct segment *);
+
+/* clock_boot when to try again; INT64_MAX: nothing waits. */
+int64_t		 segment_retry_at(const struct segment *);
+
+/*
+ * Is a new part needed? Then it begins with row seq, which follows prev; rows
+ * that no sync has covered are written again.
+ */
+bool		 segment_wants_part(const struct segment *, uint64_t *seq,
+		    char prev[DIGEST_HEX]);
+
+/* Here it is, an empty file; the descriptor stays the caller's. */
+void		 segment_part(struct segment *, int fd);
+
+/*
+ * Is a spool wanted, a file for what the memory does not hold? Here it is, empty
+ * and open for reading and writing; the descriptor stays the caller's.
+ */
+bool		 segment_wants_spool(const struct segment *);
+void		 segment_spool(struct segment *, int fd);
+
+/* At the end: put all that waits into the spool. False: not all of it. */
+bool		 segment_rescue(struct segment *);
 
 struct segment_counts {
 	uint64_t rows;		/* made, lost ones included */
@@ -90,6 +117,7 @@ struct segment_walk {
 	uint64_t errors;
 	uint64_t timeouts;
 	uint64_t open_calls;	/* started, never completed */
+	uint64_t lost;		/* rows that skill.rows_lost tells of */
 	bool	 damaged;	/* a complete line that does not hold */
 	bool	 completed;	/* has skill.invoked_completed */
 	uint64_t torn_bytes;	/* behind the last line feed */

@@ -448,3 +448,55 @@ store_new_uuid(char out[STORE_UUID_SIZE])
 		n += 2;
 	}
 }
+
+static int
+spool_dir(const struct store *s, const char *dir, bool make)
+{
+	struct stat st;
+	int fd;
+
+	if (dir == NULL)
+		dir = "spool";
+	if (make && mkdirat(s->root_fd, dir, 0700) == -1 && errno != EEXIST)
+		return -1;
+	fd = openat(s->root_fd, dir,
+	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd == -1)
+		return -1;
+	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+	    (st.st_mode & 022) == 0)
+		return fd;
+	close(fd);
+	errno = EPERM;
+	return -1;
+}
+
+int
+store_spool(const struct store *s, const char *dir, const char *inv, bool make)
+{
+	char name[64];
+	int dir_fd = spool_dir(s, dir, make), fd, saved;
+
+	if (dir_fd == -1)
+		return -1;
+	snprintf(name, sizeof(name), "%.36s.jsonl", inv);
+	fd = openat(dir_fd, name,
+	    O_RDWR | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
+	saved = errno;
+	close(dir_fd);
+	errno = saved;
+	return fd;
+}
+
+void
+store_spool_unlink(const struct store *s, const char *dir, const char *inv)
+{
+	char name[64];
+	int dir_fd = spool_dir(s, dir, false);
+
+	if (dir_fd == -1)
+		return;
+	snprintf(name, sizeof(name), "%.36s.jsonl", inv);
+	unlinkat(dir_fd, name, 0);
+	close(dir_fd);
+}

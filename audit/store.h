@@ -60,6 +60,16 @@ void	store_segment_path(const char day[CLOCK_DAY_SIZE], const char *inv,
  */
 int	store_ledger_file(const struct store *, const char *name);
 
+/*
+ * Open the spool of an invocation, <inv>.jsonl in dir or, where that is NULL, in
+ * the store's spool/, for reading and writing; with make both are created. A
+ * directory that is not the caller's alone is EPERM. Descriptor or -1 with errno.
+ */
+int	store_spool(const struct store *, const char *dir, const char *inv,
+	    bool make);
+void	store_spool_unlink(const struct store *, const char *dir,
+	    const char *inv);
+
 /* Put the names that lead to a new segment on disk. 0 or -1 with errno. */
 int	store_sync_segment(int day_fd, const char *inv);
 

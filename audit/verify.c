@@ -333,7 +333,19 @@ struct segment_check {
 	char file[PATH_SIZE]; /* of the part */
 	uint64_t line;
 	size_t mark; /* the next one that is due */
+	/* Rows that the part had behind the beginning of the next one, which has
+	 * them again. */
+	char (*again)[DIGEST_HEX];
+	uint64_t again_from;
+	size_t again_n;
 };
+
+/* Rows that were lost, and say so, may have told of more. */
+static bool
+is_count(uint64_t said, uint64_t told, uint64_t lost)
+{
+	return said >= told && said - told <= lost;
+}
 
 /* What begins comes first, what ends last, and its counts are true. */
 static bool
@@ -371,8 +383,9 @@ in_order(struct verify *v, struct segment_check *c, const struct row_read *r,
 		return true;
 	c->ended = true;
 	if (!number_of(r, "calls", &calls) ||
-	    !number_of(r, "denied", &denied) || calls != before->calls ||
-	    denied != before->denied) {
+	    !number_of(r, "denied", &denied) ||
+	    !is_count(calls, before->calls, before->lost) ||
+	    !is_count(denied, before->denied, before->lost)) {
 		find(v, VERIFY_DAMAGED, c->file, c->line, "counts",
 		    "says %" PRIu64 " calls, %" PRIu64 " denied; the rows say "
 		    "%" PRIu64 " and %" PRIu64,
@@ -404,6 +417,20 @@ marks_hold(
 	return true;
 }
 
+/* A row that two parts have is the same in both. */
+static bool
+is_no_fork(
+    struct verify *v, const struct segment_check *c, const struct row_read *r)
+{
+	if (r->seq < c->again_from ||
+	    r->seq - c->again_from >= c->again_n ||
+	    strcmp(r->hash, c->again[r->seq - c->again_from]) == 0)
+		return true;
+	find(v, VERIFY_DAMAGED, c->file, c->line, "fork",
+	    "the part before it has another row %" PRIu64, r->seq);
+	return false;
+}
+
 static bool
 row_holds(struct verify *v, struct segment_check *c, const struct roll_entry *e,
     const char *line, size_t len)
@@ -425,12 +452,54 @@ row_holds(struct verify *v, struct segment_check *c, const struct roll_entry *e,
 		return false;
 	}
 	v->report->rows++;
-	return in_order(v, c, &r, &c->walk) && marks_hold(v, c, e);
+	return is_no_fork(v, c, &r) && in_order(v, c, &r, &c->walk) &&
+	       marks_hold(v, c, e);
+}
+
+/* Behind the beginning of the next part: it counts there. */
+static bool
+keep_again(struct verify *v, struct segment_check *c, const char *line,
+    size_t len)
+{
+	struct row_read r;
+	void *again;
+
+	c->line++;
+	if (row_read(line, len, false, c->walk.inv, v->digest, &r) == -1 ||
+	    r.seq != c->walk.seq + 1 + c->again_n) {
+		find(v, VERIFY_DAMAGED, c->file, c->line, "form",
+		    "does not hold, and stands where the next part begins");
+		return false;
+	}
+	again = recallocarray(
+	    c->again, c->again_n, c->again_n + 1, sizeof(*c->again));
+	if (again == NULL) {
+		v->failed = true;
+		return false;
+	}
+	c->again = again;
+	c->again_from = c->walk.seq + 1;
+	strlcpy(c->again[c->again_n++], r.hash, DIGEST_HEX);
+	return true;
+}
+
+/* Before which row does this part end, by the anchor of the next? */
+static uint64_t
+part_end(const struct segment_check *c, const struct roll_entry *e,
+    unsigned part)
+{
+	size_t i;
+
+	for (i = c->mark; i < e->marks_n; i++) {
+		if (e->marks[i].part == part + 1)
+			return e->marks[i].seq;
+	}
+	return UINT64_MAX;
 }
 
 static bool
 rows_hold(struct verify *v, struct segment_check *c, const struct roll_entry *e,
-    int fd)
+    int fd, uint64_t end)
 {
 	enum lines_event event;
 	struct lines lines;
@@ -446,7 +515,9 @@ rows_hold(struct verify *v, struct segment_check *c, const struct roll_entry *e,
 	    holds && (event = lines_next(&lines, &line, &len)) != LINES_END) {
 		switch (event) {
 		case LINES_ROW:
-			holds = row_holds(v, c, e, line, len);
+			holds = c->walk.seq < end
+				    ? row_holds(v, c, e, line, len)
+				    : keep_again(v, c, line, len);
 			continue;
 		case LINES_TORN:
 			segment_walk_torn(&c->walk, line, len, v->digest);
@@ -495,7 +566,7 @@ part_holds(struct verify *v, struct segment_check *c,
 			    e->opened_day, e->opened_line);
 		return false;
 	}
-	holds = rows_hold(v, c, e, fd);
+	holds = rows_hold(v, c, e, fd, part_end(c, e, part));
 	close(fd);
 	return holds;
 }
@@ -524,14 +595,12 @@ joint_holds(struct verify *v, struct segment_check *c,
 
 /* All parts of a segment as far as anchors name them. */
 static bool
-segment_holds(struct verify *v, const struct roll *roll,
+parts_hold(struct verify *v, const struct roll *roll,
     const struct roll_entry *e, struct segment_check *c)
 {
 	const struct roll_mark *m;
 	unsigned part;
 
-	memset(c, 0, sizeof(*c));
-	segment_walk_begin(&c->walk, e->inv, e->head);
 	for (part = 1; part <= e->parts; part++) {
 		if (part > 1 && !joint_holds(v, c, e, part))
 			return false;
@@ -547,6 +616,21 @@ segment_holds(struct verify *v, const struct roll *roll,
 		return false;
 	}
 	return true;
+}
+
+static bool
+segment_holds(struct verify *v, const struct roll *roll,
+    const struct roll_entry *e, struct segment_check *c)
+{
+	bool holds;
+
+	memset(c, 0, sizeof(*c));
+	segment_walk_begin(&c->walk, e->inv, e->head);
+	holds = parts_hold(v, roll, e, c);
+	free(c->again);
+	c->again = NULL;
+	c->again_n = 0;
+	return holds;
 }
 
 static void
@@ -1311,17 +1395,25 @@ check_orphan(
 }
 
 static void
-check_open(
-    struct verify *v, const struct roll *roll, const struct roll_entry *e)
+check_open(struct verify *v, struct roll *roll, const char *inv)
 {
+	struct roll_entry *e = roll_find(roll, inv);
 	struct segment_check c;
+	bool running = store_running(v->store, inv);
 
+	/* One that has ended by now was closed before it let go of its lock. */
+	if (!running && v->newest) {
+		follow(v);
+		e = roll_find(roll, inv);
+	}
+	if (e == NULL || e->closed)
+		return;
 	if (segment_holds(v, roll, e, &c)) {
-		if (!store_running(v->store, e->inv))
+		if (running)
+			v->report->running++;
+		else
 			find(v, VERIFY_LEFT, c.file, 0, "lock",
 			    "was never closed, and nobody writes it");
-		else
-			v->report->running++;
 	}
 	count_segment(v, roll);
 }
@@ -1336,10 +1428,11 @@ end_roll(struct verify *v, struct roll *roll)
 	size_t at;
 
 	for (at = 0; !v->failed && (e = roll_next(roll, &at)) != NULL;) {
-		if (e->parts > 0 && !e->closed)
-			check_open(v, roll, e);
 		strlcpy(inv, e->inv, sizeof(inv));
 		files = e->files;
+		if (e->parts > 0 && !e->closed)
+			check_open(v, roll, inv);
+		e = roll_find(roll, inv);
 		/* The entry may move: only its name is used from here on. */
 		for (part = e->parts + 1; part <= files; part++)
 			check_orphan(v, roll, inv, part);

@@ -45,6 +45,8 @@
 
 #define ATTEMPT_ROWS 64 /* skill.cap_bypass_attempt; the last counts the rest */
 #define PLACES_MAX 32
+#define RESCUE_TRIES 8 /* at the end, of RESCUE_MS at most */
+#define RESCUE_MS 100
 #define LAST_PEERS_NS (CLOCK_SECOND / 2)
 
 #define EXIT_POLICY 5
@@ -79,6 +81,9 @@ struct broker {
 	struct narrow narrow;
 	unsigned attempt_rows;
 	uint64_t attempts_rest; /* of the skill's init, a running total */
+	int part_fd, spool_fd; /* from the supervisor, when one was needed */
+	bool asked_part, asked_spool;
+	bool rescued; /* what waits at the end is in the spool */
 	int64_t mark_at;   /* clock_boot of the next mark */
 	uint64_t marked;   /* the last row that one tells of */
 	uint64_t attempts_more; /* those for which there is no row */
@@ -272,11 +277,36 @@ total_ns(const struct broker *b)
 	return (int64_t)(effort * 1e9);
 }
 
+/* A part or a spool that was asked for. Without a descriptor it cannot be had
+ * now; it is asked for again when writing is tried again. */
+static void
+take_descriptor(struct broker *b, const struct broker_message *m, int passed)
+{
+	if (m->type == BROKER_PART)
+		b->asked_part = false;
+	if (m->type == BROKER_SPOOL)
+		b->asked_spool = false;
+	if (passed == -1 || b->segment == NULL)
+		return;
+	if (m->type == BROKER_PART) {
+		if (b->part_fd != -1)
+			close(b->part_fd);
+		b->part_fd = passed;
+		segment_part(b->segment, passed);
+	} else if (m->type == BROKER_SPOOL && b->spool_fd == -1) {
+		b->spool_fd = passed;
+		segment_spool(b->segment, passed);
+	} else {
+		close(passed);
+	}
+}
+
 /* Tell the supervisor, and wait until the segment hangs on its anchor. */
 static bool
 open_segment(struct broker *b, const char *frontmatter_hash)
 {
 	struct broker_message m;
+	int passed = -1;
 
 	memset(&m, 0, sizeof(m));
 	m.type = BROKER_LOADED;
@@ -285,8 +315,10 @@ open_segment(struct broker *b, const char *frontmatter_hash)
 	strlcpy(m.head, frontmatter_hash, sizeof(m.head));
 	m.total_ms = b->grant == NULL ? 0 : total_ns(b) / CLOCK_MS;
 	if (broker_send(b->job->control_fd, &m) == -1 ||
-	    broker_receive(b->job->control_fd, &m, true) == -1 ||
-	    m.type != BROKER_OPENED)
+	    broker_receive(b->job->control_fd, &m, true, &passed) == -1)
+		return false;
+	take_descriptor(b, &m, passed);
+	if (m.type != BROKER_OPENED)
 		return false;
 	strlcpy(b->anchor, m.head, sizeof(b->anchor));
 	return true;
@@ -709,8 +741,10 @@ static void
 on_supervisor(struct broker *b)
 {
 	struct broker_message m;
+	int passed;
 
-	while (broker_receive(b->job->control_fd, &m, false) == 0) {
+	while (broker_receive(b->job->control_fd, &m, false, &passed) == 0) {
+		take_descriptor(b, &m, passed);
 		if (m.type == BROKER_DURABLE) {
 			server_open(b->server);
 		} else if (m.type == BROKER_TERMINATE) {
@@ -793,6 +827,82 @@ poll_worker(const struct broker *b, const struct call *next, int fd,
 	if (!server_has_room(b->server, next))
 		events &= ~POLLIN;
 	return (struct pollfd){ events == 0 ? -1 : fd, events, 0 };
+}
+
+static void
+ask(struct broker *b, enum broker_message_type what, uint64_t seq,
+    const char *head)
+{
+	struct broker_message m;
+
+	memset(&m, 0, sizeof(m));
+	m.type = what;
+	m.seq = seq;
+	strlcpy(m.head, head, sizeof(m.head));
+	broker_send(b->job->control_fd, &m);
+}
+
+static void
+ask_for_help(struct broker *b, bool spool)
+{
+	char head[DIGEST_HEX];
+	uint64_t seq;
+
+	if ((spool || segment_wants_spool(b->segment)) && b->spool_fd == -1 &&
+	    !b->asked_spool) {
+		b->asked_spool = true;
+		ask(b, BROKER_WANT_SPOOL, 0, "");
+	}
+	if (segment_wants_part(b->segment, &seq, head) && !b->asked_part) {
+		b->asked_part = true;
+		ask(b, BROKER_WANT_PART, seq, head);
+	}
+}
+
+/* Rows that wait: what they need is asked for, and they are tried again. */
+static void
+tend_ledger(struct broker *b)
+{
+	if (clock_boot() < segment_retry_at(b->segment))
+		return;
+	ask_for_help(b, false);
+	dispatch_retry(&b->dispatch);
+}
+
+static int
+ledger_due(const struct broker *b)
+{
+	int64_t at = segment_retry_at(b->segment), left = at - clock_boot();
+
+	if (at == INT64_MAX)
+		return -1;
+	return left <= 0 ? 0 : (int)(left / CLOCK_MS) + 1;
+}
+
+/* At the end of the invocation: what waits finds a part, or the spool. */
+static void
+rescue_rows(struct broker *b)
+{
+	struct pollfd answer = { b->job->control_fd, POLLIN, 0 };
+	struct broker_message m;
+	struct segment_counts n;
+	int passed, tries;
+
+	for (tries = 0; tries < RESCUE_TRIES; tries++) {
+		dispatch_retry(&b->dispatch);
+		segment_counts(b->segment, &n);
+		if (n.waiting == 0)
+			return;
+		ask_for_help(b, true);
+		if (poll(&answer, 1, RESCUE_MS) == 1 &&
+		    broker_receive(b->job->control_fd, &m, false, &passed) == 0)
+			take_descriptor(b, &m, passed);
+	}
+	b->rescued = segment_rescue(b->segment);
+	if (b->rescued)
+		log_line(&b->log, LOG_LEVEL_WARN,
+		    "%llu rows are left in the spool",
+		    (unsigned long long)n.waiting);
 }
 
 /* Now and then the supervisor gets a mark of a segment that has grown. */
@@ -879,7 +989,7 @@ on_bash(struct broker *b, const struct pollfd *fds, size_t n)
 static int
 poll_timeout(const struct broker *b)
 {
-	int due[4], first = -1;
+	int due[5], first = -1;
 	size_t i;
 
 	if (server_busy(b->server) || worker_failed(b->dispatch.worker) ||
@@ -891,6 +1001,7 @@ poll_timeout(const struct broker *b)
 	due[2] = server_has_room(b->server, NULL) ? bash_due(b->dispatch.bash)
 						   : -1;
 	due[3] = mark_due(b);
+	due[4] = ledger_due(b);
 	for (i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
 		if (due[i] != -1 && (first == -1 || due[i] < first))
 			first = due[i];
@@ -947,6 +1058,7 @@ serve(struct broker *b)
 		on_bash(b, fds + FIXED + n, shells);
 		dispatch_unfold(&b->dispatch, false);
 		mark(b);
+		tend_ledger(b);
 		if (fds[SPAWNER].revents != 0)
 			on_spawner(b);
 		server_step(b->server, fds + FIXED, n);
@@ -1093,7 +1205,7 @@ take_counts(struct broker *b)
 	if (b->segment != NULL)
 		segment_counts(b->segment, &n);
 	b->result.rows = n.rows;
-	b->result.lost = n.lost + n.waiting;
+	b->result.lost = n.lost + (b->rescued ? 0 : n.waiting);
 }
 
 /* --- setting up --- */
@@ -1487,6 +1599,7 @@ init(struct broker *b, const struct broker_job *job)
 	b->job = job;
 	b->log = job->log;
 	b->skill_fd = b->uid_lock = b->abstract_fd = b->spawner_fd = -1;
+	b->part_fd = b->spool_fd = -1;
 	spawn_bind_init(&b->plan.skill);
 	spawn_bind_init(&b->plan.self);
 	spawn_bind_init(&b->plan.socket);
@@ -1523,7 +1636,7 @@ live(struct broker *b)
 		b->dispatch.counters = &nothing;
 	b->inv.digest = b->digest;
 	record_end(b);
-	segment_flush(b->segment);
+	rescue_rows(b);
 	take_counts(b);
 	if (segment_end(b->segment) == -1)
 		log_line(&b->log, LOG_LEVEL_ERROR, "the ledger: %s",

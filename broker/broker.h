@@ -56,9 +56,13 @@ enum broker_message_type {
 	BROKER_SOCKET,		/* dev, ino of the bound socket */
 	BROKER_RESULT,
 	BROKER_MARK,		/* seq, head: of the last row in the file */
+	BROKER_WANT_PART,	/* seq, head: its first row, and what that follows */
+	BROKER_WANT_SPOOL,
 	/* from the supervisor */
 	BROKER_OPENED,		/* head: hash of the segment_opened anchor */
 	BROKER_DURABLE,		/* what opened the segment is on disk */
+	BROKER_PART,		/* with a descriptor, unless it cannot be */
+	BROKER_SPOOL,		/* the same */
 	BROKER_TERMINATE,	/* the caller wants the end */
 	BROKER_KILL		/* at once */
 };
@@ -109,9 +113,14 @@ struct broker_message {
  * goes on: the supervisor's fork ends with it. */
 int	broker_run(const struct broker_job *);
 
-/* One message, whole or not at all. 0, or -1 with errno (EPIPE: the end). */
+/*
+ * One message, whole or not at all, with a descriptor or without one (-1). 0, or
+ * -1 with errno (EPIPE: the end).
+ */
 int	broker_send(int fd, const struct broker_message *);
-int	broker_receive(int fd, struct broker_message *, bool block);
+int	broker_send_fd(int fd, const struct broker_message *, int pass);
+int	broker_receive(int fd, struct broker_message *, bool block,
+	    int *passed);
 
 /* The sandbox's layers as a JSON object {"name":"state",...}. */
 int	broker_layers(const struct broker_result *, struct buf *);

@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "audit/json.h"
 #include "broker/broker.h"
@@ -28,30 +30,70 @@ broker_outcome_word(enum broker_outcome o)
 }
 
 int
-broker_send(int fd, const struct broker_message *m)
+broker_send_fd(int fd, const struct broker_message *m, int pass)
 {
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} ancillary = { .room = { 0 } };
+	struct iovec io = { (void *)(uintptr_t)m, sizeof(*m) };
+	struct msghdr h = { .msg_iov = &io, .msg_iovlen = 1 };
+	struct cmsghdr *c;
 	ssize_t n;
 
+	if (pass != -1) {
+		h.msg_control = &ancillary;
+		h.msg_controllen = sizeof(ancillary);
+		c = CMSG_FIRSTHDR(&h);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &pass, sizeof(int));
+	}
 	do
-		n = send(fd, m, sizeof(*m), MSG_NOSIGNAL);
+		n = sendmsg(fd, &h, MSG_NOSIGNAL);
 	while (n == -1 && errno == EINTR);
 	return n == (ssize_t)sizeof(*m) ? 0 : -1;
+}
+
+int
+broker_send(int fd, const struct broker_message *m)
+{
+	return broker_send_fd(fd, m, -1);
 }
 
 #define END(field) field[sizeof(field) - 1] = '\0'
 
 int
-broker_receive(int fd, struct broker_message *m, bool block)
+broker_receive(int fd, struct broker_message *m, bool block, int *passed)
 {
+	union {
+		char room[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} ancillary;
+	struct iovec io = { m, sizeof(*m) };
+	struct msghdr h = { .msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &ancillary,
+		.msg_controllen = sizeof(ancillary) };
+	struct cmsghdr *c;
 	ssize_t n;
 
+	*passed = -1;
 	do
-		n = recv(fd, m, sizeof(*m), block ? 0 : MSG_DONTWAIT);
+		n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC | (block ? 0 : MSG_DONTWAIT));
 	while (n == -1 && errno == EINTR);
 	if (n == -1)
 		return -1;
+	c = n == 0 ? NULL : CMSG_FIRSTHDR(&h);
+	if (c != NULL && c->cmsg_level == SOL_SOCKET &&
+	    c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(passed, CMSG_DATA(c), sizeof(int));
 	if (n != (ssize_t)sizeof(*m) || (unsigned)m->type > BROKER_KILL ||
 	    (unsigned)m->result.outcome > BROKER_REFUSED) {
+		if (*passed != -1)
+			close(*passed);
+		*passed = -1;
 		errno = n == 0 ? EPIPE : EBADMSG;
 		return -1;
 	}

@@ -20,10 +20,40 @@
 
 /* --- rows --- */
 
+static bool
+is_losing(const struct dispatch *d)
+{
+	struct segment_counts n;
+
+	segment_counts(d->segment, &n);
+	return n.lost > d->lost_told;
+}
+
+/* What became of a row: counted, and said once. */
+static void
+look_at_segment(struct dispatch *d, int result)
+{
+	struct segment_counts n;
+
+	segment_counts(d->segment, &n);
+	atomic_store_explicit(
+	    &d->counters->waiting, n.waiting, memory_order_relaxed);
+	if (result == -1 && n.lost == d->lost_told + 1) {
+		d->lost_from = segment_last(d->segment) + 1;
+		strlcpy(d->lost_head, segment_head(d->segment),
+		    sizeof(d->lost_head));
+	}
+	if (result == 0 || d->warned_ledger)
+		return;
+	log_line(d->log, LOG_LEVEL_ERROR,
+	    "the ledger cannot be written (%s); rows %s", strerror(errno),
+	    result == 1 ? "wait" : "are lost");
+	d->warned_ledger = true;
+}
+
 int
 dispatch_row(struct dispatch *d, struct row *row)
 {
-	struct segment_counts n;
 	int result;
 
 	if (row_end(row) == -1) {
@@ -33,19 +63,57 @@ dispatch_row(struct dispatch *d, struct row *row)
 		row_clear(row);
 		return -1;
 	}
+	/* Once a row was lost, all are until skill.rows_lost can follow: a
+	 * reader finds one gap and where it is. */
+	if (is_losing(d)) {
+		segment_lose(d->segment);
+		row_clear(row);
+		return -1;
+	}
 	result = segment_append(d->segment, ROW_BY_BROKER, row, NULL);
 	row_clear(row);
+	look_at_segment(d, result);
+	return result;
+}
+
+/* skill.rows_lost: the numbers that they would have had, and what they would
+ * have followed. */
+static void
+tell_lost(struct dispatch *d)
+{
+	struct segment_counts n;
+	struct row_subject s;
+	struct row row;
+	uint64_t lost;
+
+	segment_counts(d->segment, &n);
+	lost = n.lost - d->lost_told;
+	if (lost == 0 || n.waiting > 0)
+		return;
+	d->lost_told = n.lost;
+	dispatch_subject(d, NULL, &s);
+	row_begin(&row, ROW_ROWS_LOST, &s, d->inv->digest);
+	row_int(&row, "from", (int64_t)d->lost_from);
+	row_int(&row, "to", (int64_t)(d->lost_from + lost - 1));
+	row_word(&row, "head", d->lost_head);
+	dispatch_row(d, &row);
+}
+
+void
+dispatch_retry(struct dispatch *d)
+{
+	struct segment_counts n;
+
+	if (segment_flush(d->segment) == -1)
+		return;
 	segment_counts(d->segment, &n);
 	atomic_store_explicit(
 	    &d->counters->waiting, n.waiting, memory_order_relaxed);
-	if (result != 0 && !d->warned_ledger) {
-		log_line(d->log, LOG_LEVEL_ERROR,
-		    "the ledger cannot be written (%s); rows %s",
-		    strerror(errno),
-		    result == 1 ? "wait in memory" : "are lost");
-		d->warned_ledger = true;
-	}
-	return result;
+	if (d->warned_ledger)
+		log_line(d->log, LOG_LEVEL_WARN,
+		    "the ledger is written again; no row waits");
+	d->warned_ledger = false;
+	tell_lost(d);
 }
 
 void

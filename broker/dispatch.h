@@ -32,6 +32,9 @@ struct dispatch {
 	uint64_t		 calls_started;	/* numbers the pairs */
 	char			 last_tool[64];	/* for skill.timeout */
 	bool			 warned_ledger;
+	uint64_t		 lost_told;	/* rows that skill.rows_lost tells of */
+	uint64_t		 lost_from;	/* number of the first other one */
+	char			 lost_head[DIGEST_HEX];
 	bool			 ending;	/* workers get nothing new */
 };
 
@@ -77,6 +80,9 @@ void	dispatch_unfold(struct dispatch *, bool last);
 
 /* Milliseconds until dispatch_unfold is due, or -1. */
 int	dispatch_due(const struct dispatch *);
+
+/* Try to write the rows that wait, and tell of those that were lost. */
+void	dispatch_retry(struct dispatch *);
 
 /* Append a finished row by the broker; logs when it has to wait or is lost. */
 int	dispatch_row(struct dispatch *, struct row *);

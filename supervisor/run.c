@@ -50,6 +50,7 @@
 #define BACKSTOP (5 * CLOCK_SECOND) /* a broker that overstays T by this */
 #define CALLER_GRACE_MS 10000	    /* between the caller's SIGTERM and SIGKILL */
 #define PROTECT_MAX 16
+#define PARTS_MAX 1000 /* a disk that fails so often is given up */
 
 struct run {
 	struct settings_options options;
@@ -75,6 +76,8 @@ struct run {
 	struct anchor opened, closed;
 	bool anchored;
 	uint64_t marked; /* the last row that a mark tells of */
+	unsigned parts;	 /* that have their anchors */
+	bool books_closed;
 	/* the broker */
 	pid_t pid;
 	int pidfd;
@@ -545,8 +548,7 @@ ceilings_known(const struct run *r)
 static void
 warn_unused(const struct run *r)
 {
-	static const char *const keys[] = { "spool", "quarantine_after",
-		"revoked" };
+	static const char *const keys[] = { "quarantine_after", "revoked" };
 	size_t i;
 
 	for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -588,7 +590,8 @@ prepare(struct run *r)
 	if (open_events(r) == -1)
 		return give_up(r, "start: %s", strerror(errno));
 	/* What others left behind is in nobody's way but the auditor's. */
-	sweep_some(&r->store, r->digest, &r->job.log);
+	sweep_some(&r->store, r->settings.policy.spool, r->digest,
+	    &r->job.log);
 	return create_files(r);
 }
 
@@ -691,6 +694,7 @@ anchor_opened(struct run *r)
 	    : -1;
 	row_clear(&row);
 	r->anchored = result == 0;
+	r->parts = 1;
 	return result;
 }
 
@@ -816,12 +820,74 @@ on_mark(struct run *r, const struct broker_message *m)
 	row_clear(&row);
 }
 
+/* The part that the broker has fails: another file, and its anchor. */
+static int
+new_part(struct run *r, const struct broker_message *m)
+{
+	struct books b = { .store = &r->store,
+		.digest = r->digest,
+		.by = ROW_BY_SUPERVISOR,
+		.inv = r->job.invocation,
+		.day_fd = r->day_fd,
+		.parts = r->parts };
+	int fd;
+
+	if (!r->anchored || m->seq == 0 || !is_hash(m->head) ||
+	    r->parts == PARTS_MAX)
+		return -1;
+	strlcpy(b.day, r->day, sizeof(b.day));
+	b.walk.seq = m->seq - 1;
+	strlcpy(b.walk.head, m->head, sizeof(b.walk.head));
+	fd = books_part(&b);
+	r->parts = b.parts;
+	return fd;
+}
+
+static void
+on_want_part(struct run *r, const struct broker_message *m)
+{
+	struct broker_message answer;
+	int fd = new_part(r, m);
+
+	if (fd == -1)
+		say(r, LOG_LEVEL_ERROR, "ledger: new part");
+	else
+		log_line(&r->job.log, LOG_LEVEL_WARN,
+		    "ledger: part %u is begun", r->parts);
+	memset(&answer, 0, sizeof(answer));
+	answer.type = BROKER_PART;
+	broker_send_fd(r->control_fd, &answer, fd);
+	if (fd == -1)
+		return;
+	close(r->job.segment_fd);
+	r->job.segment_fd = fd;
+}
+
+static void
+on_want_spool(struct run *r)
+{
+	struct broker_message answer;
+	int fd = store_spool(&r->store, r->settings.policy.spool,
+	    r->job.invocation, true);
+
+	if (fd == -1)
+		say(r, LOG_LEVEL_ERROR, "ledger: spool");
+	memset(&answer, 0, sizeof(answer));
+	answer.type = BROKER_SPOOL;
+	broker_send_fd(r->control_fd, &answer, fd);
+	if (fd != -1)
+		close(fd);
+}
+
 static void
 on_message(struct run *r)
 {
 	struct broker_message m;
+	int passed;
 
-	while (broker_receive(r->control_fd, &m, false) == 0) {
+	while (broker_receive(r->control_fd, &m, false, &passed) == 0) {
+		if (passed != -1)
+			close(passed); /* a broker has nothing to give */
 		switch (m.type) {
 		case BROKER_LOADED:
 			if (!r->anchored)
@@ -834,12 +900,20 @@ on_message(struct run *r)
 		case BROKER_MARK:
 			on_mark(r, &m);
 			break;
+		case BROKER_WANT_PART:
+			on_want_part(r, &m);
+			break;
+		case BROKER_WANT_SPOOL:
+			on_want_spool(r);
+			break;
 		case BROKER_RESULT:
 			r->result = m.result;
 			r->have_result = true;
 			break;
 		case BROKER_OPENED:
 		case BROKER_DURABLE:
+		case BROKER_PART:
+		case BROKER_SPOOL:
 		case BROKER_TERMINATE:
 		case BROKER_KILL:
 			break; /* never from a broker */
@@ -948,6 +1022,7 @@ close_books(struct run *r)
 		.by = ROW_BY_SUPERVISOR,
 		.inv = r->job.invocation,
 		.day_fd = r->day_fd,
+		.spool = r->settings.policy.spool,
 		.opened = r->opened.hash,
 		.skill_id = or_null(r->id),
 		.version = or_null(r->version),
@@ -955,17 +1030,23 @@ close_books(struct run *r)
 	bool sync = r->settings.policy.audit_sync != POLICY_SYNC_NONE;
 	bool completed;
 
+	r->books_closed = !r->anchored; /* an empty file: recovery's to remove */
 	if (!r->anchored)
-		return; /* the empty file is recovery's to remove */
+		return;
 	strlcpy(b.day, r->day, sizeof(b.day));
 	if (books_walk(&b) == -1) {
 		say(r, LOG_LEVEL_ERROR, "ledger: segment");
 		return;
 	}
+	if (!b.walk.damaged && books_merge(&b) == -1) {
+		say(r, LOG_LEVEL_ERROR,
+		    "ledger: rows stay in the spool until recovery");
+		return;
+	}
 	completed = b.walk.completed;
 	if (!completed && !b.walk.damaged)
 		end_segment(r, &b);
-	if (sync && fdatasync(r->job.segment_fd) == -1)
+	if (sync && books_sync(&b) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
 	if (books_close(&b,
 		!r->have_result				? "crash"
@@ -973,6 +1054,8 @@ close_books(struct run *r)
 							: "normal",
 		r->result.lost, &r->closed) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: segment_closed");
+	else
+		r->books_closed = true;
 	if (sync && anchor_sync(&r->store, &r->closed) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
 	if (anchor_keep_totals(&r->store, r->closed.day) == -1)
@@ -1112,7 +1195,8 @@ run_main(int argc, char **argv)
 		status = supervise_one(r);
 	if (r->made_status)
 		store_run_unlink(&r->store, r->job.invocation, "status");
-	if (r->made_lock)
+	/* Open books are found by it. */
+	if (r->made_lock && (r->books_closed || !r->anchored))
 		store_run_unlink(&r->store, r->job.invocation, "lock");
 	write_result(r);
 	finish_output(r);

@@ -135,23 +135,25 @@ sweep_locks(struct sweep *s, size_t most)
 }
 
 static void
-sweep_init(struct sweep *s, const struct store *store, struct digest *digest)
+sweep_init(struct sweep *s, const struct store *store, const char *spool,
+    struct digest *digest)
 {
 	memset(s, 0, sizeof(*s));
 	s->store = store;
 	s->recover.store = store;
 	s->recover.digest = digest;
+	s->recover.spool = spool;
 	s->recover.tell = on_done;
 	s->recover.arg = s;
 }
 
 void
-sweep_some(const struct store *store, struct digest *digest,
-    const struct log *log)
+sweep_some(const struct store *store, const char *spool,
+    struct digest *digest, const struct log *log)
 {
 	struct sweep s;
 
-	sweep_init(&s, store, digest);
+	sweep_init(&s, store, spool, digest);
 	s.log = log;
 	sweep_locks(&s, SOME);
 }
@@ -192,7 +194,7 @@ sweep_store(const struct settings *settings)
 		digest_free(digest);
 		return result;
 	}
-	sweep_init(&s, &store, digest);
+	sweep_init(&s, &store, settings->policy.spool, digest);
 	s.socket_dir = settings->policy.socket_dir;
 	if (sweep_locks(&s, SIZE_MAX) == -1 || recover_all(&s.recover) == -1) {
 		warn("sweep");

@@ -139,16 +139,22 @@ is "$? $(grep -c success "$T/tail")" "0 2" "--wait: one that is not there yet"
 
 cat >"$T/terminal.py" <<'P'
 import os, pty, sys
-out = b''
-def read(fd):
-    global out
-    data = os.read(fd, 4096)
-    out += data
-    return b''
 os.environ.pop('NO_COLOR', None)
 if sys.argv[1] == 'plain':
     os.environ['NO_COLOR'] = '1'
-pty.spawn(sys.argv[2:], read)
+pid, master = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+out = b''
+try:
+    while True:
+        piece = os.read(master, 4096)
+        if not piece:
+            break
+        out += piece
+except OSError:
+    pass
+os.waitpid(pid, 0)
 sys.stdout.write('colour' if b'\033[' in out else 'plain')
 P
 is "$(python3 "$T/terminal.py" colour "$CYBEROS" skill broker replay --store "$STORE" --invocation "$INV" 2>/dev/null </dev/null)" \

@@ -4,8 +4,7 @@
 use strict; use warnings;
 use Digest::SHA qw(sha256_hex);
 use JSON::PP;
-my ($store, $bad, $rows) = ($ARGV[0], 0, 0);
-my ($hseq, $head, $day, %seg, %known) = (0, '0' x 64, undef);
+my ($store, $bad, $rows) = ($ARGV[0], 0, 0); my ($hseq, $head, $day, %seg, %known, %until) = (0, "0" x 64, undef);
 sub bad { print "@_\n"; $bad++ }
 sub slurp { open my $f, '<', $_[0] or return undef; local $/; scalar readline $f }
 sub row { # one line: its form and hash checked; undef when it does not hold
@@ -15,26 +14,27 @@ sub row { # one line: its form and hash checked; undef when it does not hold
 	$r{p} = $r{type} eq 'host' || $r{kind} =~ /^skill.invoked/ ? decode_json($r{json}) : { $r{json} =~ /[,{]"(invocation_id|call|count|outcome)":"?([0-9a-z-]+)/g };
 	\%r }
 sub part { # one file of a segment
-	my ($s, $file, $torn, $l) = (@_[0, 1], '', 0);
+	my ($s, $file, $torn, $l, $until) = (@_[0, 1], '', 0, $until{"$_[0]{inv} " . ($_[0]{parts} + 1)});
 	$known{$file}++ and return bad "$file: opened twice";
 	my $text = slurp($file) // return bad "$file: is missing";
 	$torn = substr $text, rindex($text, "\n") + 1, length $text, '';
 	for (split /\n/, $text) { $l++;
 		my $r = row($_) or return bad "$file:$l: hash"; my $p = $r->{p};
 		bad "$file:$l: invocation" if $r->{owner} ne $s->{inv} || $r->{type} ne 'inv' || ($p->{invocation_id} // '') ne $s->{inv};
-		bad "$file:$l: seq" if $r->{seq} != ++$s->{rows}; bad "$file:$l: prev" if $r->{prev} ne $s->{head};
+		last if $until && $r->{seq} >= $until; bad "$file:$l: seq" if $r->{seq} != ++$s->{rows}; bad "$file:$l: prev" if $r->{prev} ne $s->{head};
 		bad "$file:$l: after the end" if $s->{ended};
 		$s->{head} = $r->{hash}; $s->{bytes} += 1 + length; next if $r->{by} eq 'skill';
 		if ($r->{kind} =~ /^skill.(invoked_started|sandbox_attested)$/) { bad "$file:$l: late" if $s->{began}; $s->{began} = $1 eq 'invoked_started' }
 		elsif (!$s->{began} && ($p->{outcome} // '') ne 'refused' && $r->{by} !~ /^(supervisor|recovery)$/) { bad "$file:$l: before the start" }
 		if ($r->{kind} eq 'skill.tool_call_started') { $s->{calls}++; $s->{open}{$p->{call}}++ and bad "$file:$l: started twice" }
-		elsif ($r->{kind} eq 'skill.tool_call_completed') { delete $s->{open}{$p->{call}} or bad "$file:$l: completed without started";
+		elsif ($r->{kind} eq 'skill.tool_call_completed') { delete $s->{open}{$p->{call}} or $s->{lost} ? $s->{calls}++ : bad "$file:$l: completed without started";
 			$s->{errors} += $p->{outcome} eq 'error'; $s->{timeouts} += $p->{outcome} eq 'timeout' }
 		elsif ($r->{kind} eq 'skill.tool_denied') { my $n = $p->{count} // 1; $s->{denied} += $n; $s->{calls} += $n unless $p->{call} }
 		elsif ($r->{kind} eq 'skill.invoked_completed') { $s->{ended} = 1;
-			bad "$file:$l: counts" if $p->{calls} != $s->{calls} || $p->{denied} != $s->{denied} } }
+			bad "$file:$l: counts" if !$s->{lost} && ($p->{calls} != $s->{calls} || $p->{denied} != $s->{denied}) } $s->{lost}++ if $r->{kind} eq 'skill.rows_lost' }
 	($s->{torn_bytes}, $s->{torn_sha256}) = (length $torn, sha256_hex($torn)) if length $torn; $rows += $l }
 my $host = decode_json(slurp("$store/audit/host.json"))->{host};
+for (map { slurp($_) } glob("$store/audit/*-*-*/host.jsonl")) { $until{"$1 $2"} = $3 while /"invocation_id":"([0-9a-f-]+)","file":"[^"]*","part":(\d+),"seq":(\d+)/g }
 for my $file (sort glob("$store/audit/*-*-*/host.jsonl")) {
 	my ($dir, $gap, $first, $l) = ($file =~ m{(.*)/}, '', 1, 0);
 	for (split /(?<=\n)/, slurp($file)) { $l++;
