@@ -122,6 +122,28 @@ replay --invocation "$INV" --json
 is "$(jq -c '.totals.gaps, (.sequence[] | select(.gap) | [.tool, .outcome])' "$T/said" | tr '\n' ' ')" \
     '1 ["Bash",null] ' "--json: marked as well"
 
+# --- the recipes of the manual ---
+
+# Each one runs as it stands there, and finds what is here to be found.
+awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh SEE/ { on = 0 }
+    on && /^\.Ed/ && text ~ /^[$] cat audit/ { n++
+	print substr(text, 3) >(dir "/recipe." n) }
+    on && /^\.Bd/ { text = ""; next }
+    on { text = text $0 "\n" }' dir="$T" man/cyberos-ledger.5
+n=0
+failed=
+silent=
+for recipe in "$T"/recipe.*; do
+	n=$((n + 1))
+	(cd "$STORE" && TRACE=$(cat audit/*/seg/*/*.jsonl | head -n 1 |
+	    jq -r .payload.trace_id) sh -e "$recipe") >"$T/found" 2>"$T/err" &&
+	    [ ! -s "$T/err" ] || failed="$failed ${recipe##*/} $(cat "$T/err")"
+	[ -s "$T/found" ] || silent="$silent $(grep -o '"skill[a-z._]*"\|Http' "$recipe" | head -n 1)"
+done
+is "$n$failed" 10 "ten recipes of the manual run"
+unlike "$silent" 'tool_denied|invoked_completed|invoked_started' \
+    "and tell what happened here"
+
 # --- tail, before it begins ---
 
 INV=$(new_id)
