@@ -397,6 +397,26 @@ store_count_running(const struct store *s)
 }
 
 int
+store_run_lock(const struct store *s, const char *inv)
+{
+	char fresh[64], name[64];
+	int fd;
+
+	snprintf(fresh, sizeof(fresh), ".%.36s.new", inv);
+	snprintf(name, sizeof(name), "%.36s.lock", inv);
+	fd = openat(
+	    s->run_fd, fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd == -1)
+		return -1;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+	    renameat2(s->run_fd, fresh, s->run_fd, name, RENAME_NOREPLACE) == 0)
+		return fd;
+	close(fd);
+	unlinkat(s->run_fd, fresh, 0);
+	return -1;
+}
+
+int
 store_run_file(const struct store *s, const char *inv, const char *suffix)
 {
 	char name[64];

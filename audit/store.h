@@ -83,6 +83,12 @@ bool	store_running(const struct store *, const char *inv);
 /* How many invocations hold their lock now; -1 with errno. */
 int	store_count_running(const struct store *);
 
+/*
+ * Create run/<inv>.lock, locked before anybody can see it: one that is there and
+ * not locked belongs to nobody any more. Descriptor or -1 with errno (EEXIST).
+ */
+int	store_run_lock(const struct store *, const char *inv);
+
 /* Create run/<inv>.<suffix>, exclusively. Descriptor or -1 with errno. */
 int	store_run_file(const struct store *, const char *inv,
 	    const char *suffix);

@@ -5,7 +5,6 @@
  * closes the books whatever happened to it.
  */
 
-#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -411,11 +410,10 @@ create_files(struct run *r)
 	if (!id_is_fresh(r))
 		return give_up(r,
 		    "this invocation id has been used in this store");
-	/* Locked before there is anything that could be thought abandoned;
-	 * others hold it for an instant to see whether it is held. */
-	r->job.lock_fd = store_run_file(&r->store, r->job.invocation, "lock");
+	/* Before there is anything that could be thought abandoned. */
+	r->job.lock_fd = store_run_lock(&r->store, r->job.invocation);
 	r->made_lock = r->job.lock_fd != -1;
-	if (!r->made_lock || flock(r->job.lock_fd, LOCK_EX) == -1)
+	if (!r->made_lock)
 		return give_up(r, "store: run: %s", strerror(errno));
 	r->job.status_fd =
 	    store_run_file(&r->store, r->job.invocation, "status");
