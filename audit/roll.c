@@ -57,7 +57,7 @@ place(const struct roll *r, const char *inv)
 		memcpy(&word, inv + i, sizeof(word));
 		hash = mix(hash ^ word);
 	}
-	memcpy(&word, inv + STORE_UUID_SIZE - 1 - sizeof(word), sizeof(word));
+	memcpy(&word, &inv[STORE_UUID_SIZE - 1 - sizeof(word)], sizeof(word));
 	hash = mix(hash ^ word);
 	i = (size_t)hash & (r->size - 1);
 	while (

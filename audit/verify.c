@@ -1422,7 +1422,7 @@ check_open(struct verify *v, struct roll *roll, const char *inv)
 static void
 end_roll(struct verify *v, struct roll *roll)
 {
-	char inv[STORE_UUID_SIZE];
+	char inv[STORE_UUID_SIZE] = "";
 	struct roll_entry *e;
 	unsigned part, files;
 	size_t at;

@@ -1412,7 +1412,7 @@ collect_shares(void *arg, struct shares *shares)
 {
 	const struct broker *b = arg;
 
-	return expose_collect(&b->inv, b->places, b->places_n, shares);
+	return (int)expose_collect(&b->inv, b->places, b->places_n, shares);
 }
 
 static int

@@ -12,7 +12,6 @@ printf 'hello\n' >"$D/ok/f"
 printf 'MARKER-evil\n' >"$D/ok-evil/s"
 printf 'MARKER-present\n' >"$D/private/present"
 OK="x-allowed-files: [\"$D/ok/**\"]"
-TOOLS='[Bash, Read, Write, Edit, Glob, Grep, MemoryRead, MemorySearch, MemoryEmit, HttpFetch, HttpPost]'
 
 path() { printf '{"path":"%s"}' "$1"; }
 
