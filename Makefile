@@ -139,6 +139,10 @@ asan: deps-test
 		CFLAGS='-DCLIENT_BINARY=\"$(CURDIR)/build/plain/cyberos\"' \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 
+# The long form of the tests of crashes and write faults, as root.
+fault: deps-test build t/skills/wire/main
+	@sh t/fault/run.sh
+
 lint: deps-test
 	@sh .ci/lint
 
@@ -164,8 +168,8 @@ clean:
 	rm -rf build cyberos libexec $(SKILLS)
 
 help:
-	@sed -n 's/^#   //p' Makefile; echo 'make deps | asan | lint | bench | install | clean'
+	@sed -n 's/^#   //p' Makefile; echo 'make deps | asan | fault | lint | bench | install | clean'
 
-.PHONY: all build deps deps-test deps-bench demo test tests asan lint bench install clean help
+.PHONY: all build deps deps-test deps-bench demo test tests asan fault lint bench install clean help
 
 -include $(OBJ:.o=.d) $(NET_OBJ:.o=.d) $(FILTERS_OBJ:.o=.d)
