@@ -49,13 +49,6 @@
 #define RESCUE_MS 100
 #define LAST_PEERS_NS (CLOCK_SECOND / 2)
 
-#define EXIT_POLICY 5
-#define EXIT_MANIFEST 6
-#define EXIT_DEADLINE 124
-#define EXIT_BROKER 125
-#define EXIT_NO_EXEC 126
-#define EXIT_NO_SKILL 127
-
 /* Who wanted the end, when it was not the skill itself. */
 enum ending {
 	END_SKILL,
@@ -129,7 +122,7 @@ refused_errno(struct broker *b, const char *what)
 	char why[512];
 
 	snprintf(why, sizeof(why), "%s: %s", what, strerror(errno));
-	return refused(b, EXIT_BROKER, why);
+	return refused(b, EXIT_RUN_BROKER, why);
 }
 
 /* --- load --- */
@@ -161,27 +154,27 @@ check_manifest(struct broker *b, const struct manifest *m)
 		snprintf(why, sizeof(why), "SKILL.md is invalid: %s: %s",
 		    manifest_code_word(m->errors[0].code),
 		    m->errors[0].message);
-		return refused(b, EXIT_MANIFEST, why);
+		return refused(b, EXIT_RUN_INVALID, why);
 	}
 	if (job->skill_id != NULL && strcmp(job->skill_id, m->id) != 0) {
 		snprintf(why, sizeof(why),
 		    "the skill's id is %s and not %s, as its directory says",
 		    m->id, job->skill_id);
-		return refused(b, EXIT_MANIFEST, why);
+		return refused(b, EXIT_RUN_INVALID, why);
 	}
 	if (job->policy->require_signature)
-		return refused(b, EXIT_POLICY,
+		return refused(b, EXIT_RUN_POLICY,
 		    "the operator requires a signature and this skill has none");
 	if (m->files_sha256)
-		return refused(b, EXIT_POLICY,
+		return refused(b, EXIT_RUN_POLICY,
 		    "x-files-sha256 is not verified by this version, so a "
 		    "skill that relies on it is not run");
 	if (m->pinned &&
 	    skill_check_tenant(b->skill_fd, job->tenant, why, sizeof(why)) !=
 		SKILL_FINE)
-		return refused(b, EXIT_POLICY, why);
+		return refused(b, EXIT_RUN_POLICY, why);
 	if (skill_check_main(b->skill_fd, why, sizeof(why)) != SKILL_FINE)
-		return refused(b, EXIT_NO_EXEC, why);
+		return refused(b, EXIT_RUN_NO_EXEC, why);
 	return true;
 }
 
@@ -196,12 +189,12 @@ open_skill(struct broker *b)
 		break;
 	case SKILL_MISSING:
 	case SKILL_NO_MAIN:
-		return refused(b, EXIT_NO_SKILL, why);
+		return refused(b, EXIT_RUN_NO_SKILL, why);
 	case SKILL_UNTRUSTED:
 	case SKILL_TENANT:
-		return refused(b, EXIT_POLICY, why);
+		return refused(b, EXIT_RUN_POLICY, why);
 	case SKILL_BROKEN:
-		return refused(b, EXIT_BROKER, why);
+		return refused(b, EXIT_RUN_BROKER, why);
 	}
 	if (fstat(b->skill_fd, &b->skill_stat) == -1)
 		return refused_errno(b, b->skill_path);
@@ -213,13 +206,13 @@ unreadable_status(int error)
 {
 	switch (error) {
 	case ENOENT:
-		return EXIT_NO_SKILL;
+		return EXIT_RUN_NO_SKILL;
 	case EINVAL: /* no regular file */
 	case ELOOP:
 	case EFBIG:
-		return EXIT_MANIFEST;
+		return EXIT_RUN_INVALID;
 	default: /* the machine, not the skill */
-		return EXIT_BROKER;
+		return EXIT_RUN_BROKER;
 	}
 }
 
@@ -233,7 +226,7 @@ load(struct broker *b, char frontmatter_hash[DIGEST_HEX])
 	bool good;
 
 	if (b->job->refuse != NULL)
-		return refused(b, EXIT_POLICY, b->job->refuse);
+		return refused(b, EXIT_RUN_POLICY, b->job->refuse);
 	if (!open_skill(b))
 		return false;
 	if (manifest_read(b->skill_fd, &text, &len) == -1) {
@@ -446,7 +439,7 @@ bind_socket(struct broker *b)
 
 	if (socket_bind(&b->socket, b->job->socket_dir, b->job->invocation,
 		b->plan.host_uid, why, sizeof(why)) == -1)
-		return refused(b, EXIT_BROKER, why);
+		return refused(b, EXIT_RUN_BROKER, why);
 	/* First, so that the supervisor can remove it whenever we die. */
 	memset(&m, 0, sizeof(m));
 	m.type = BROKER_SOCKET;
@@ -455,7 +448,7 @@ bind_socket(struct broker *b)
 	if (broker_send(b->job->control_fd, &m) == -1)
 		return refused_errno(b, "supervisor");
 	if (socket_publish(&b->socket, why, sizeof(why)) == -1)
-		return refused(b, EXIT_BROKER, why);
+		return refused(b, EXIT_RUN_BROKER, why);
 	return true;
 }
 
@@ -488,7 +481,7 @@ build_sandbox(struct broker *b)
 	if (!plan_sandbox(b, self))
 		return false;
 	if (spawn_start(&b->plan, &b->sandbox, why, sizeof(why)) == -1)
-		return refused(b, EXIT_BROKER, why);
+		return refused(b, EXIT_RUN_BROKER, why);
 	if (why[0] != '\0')
 		log_line(&b->log, LOG_LEVEL_WARN, "not all of it: %s", why);
 	if (!b->plan.namespaces && !b->plan.root)
@@ -1119,7 +1112,7 @@ judge_status(struct broker *b)
 	b->result.signal = s->status;
 	advise_limits(b);
 	set_outcome(b, own_making(s->status) ? BROKER_PANIC : BROKER_KILLED,
-	    128 + s->status, own_making(s->status) ? "skill" : "kernel");
+	    EXIT_RUN_SIGNAL + s->status, own_making(s->status) ? "skill" : "kernel");
 }
 
 static void
@@ -1133,16 +1126,16 @@ judge_end(struct broker *b)
 		judge_status(b);
 	} else { /* init is gone without a word: SIGKILL from outside */
 		b->result.signal = SIGKILL;
-		set_outcome(b, BROKER_KILLED, 128 + SIGKILL, "kernel");
+		set_outcome(b, BROKER_KILLED, EXIT_RUN_SIGNAL + SIGKILL, "kernel");
 	}
 	if (b->ending == END_NO_CONNECT) {
-		set_outcome(b, BROKER_NO_CONNECT, EXIT_DEADLINE, "clock");
+		set_outcome(b, BROKER_NO_CONNECT, EXIT_RUN_DEADLINE, "clock");
 	} else if (b->ending == END_CALLER) {
 		set_outcome(b, BROKER_KILLED,
 		    128 + (caller_signal == 0 ? SIGTERM : caller_signal),
 		    "caller");
 	} else if (b->ending == END_CLOCK || b->clockwork.terminated) {
-		set_outcome(b, BROKER_TIMEOUT, EXIT_DEADLINE, "clock");
+		set_outcome(b, BROKER_TIMEOUT, EXIT_RUN_DEADLINE, "clock");
 	}
 }
 
@@ -1272,7 +1265,7 @@ read_hash_key(struct broker *b)
 		n = read(fd, key, sizeof(key));
 	close(fd);
 	if (n < 16)
-		return refused(b, EXIT_BROKER,
+		return refused(b, EXIT_RUN_BROKER,
 		    "args_hash_key_file: must be a regular file of mode 0600 "
 		    "with 16 bytes or more, run by root in a place that only "
 		    "root can write");
@@ -1311,7 +1304,7 @@ set_up(struct broker *b)
 	if (trouble != NULL) {
 		log_line(&b->log, LOG_LEVEL_ALERT,
 		    "the registry of tools is inconsistent: %s", trouble);
-		return refused(b, EXIT_BROKER, trouble);
+		return refused(b, EXIT_RUN_BROKER, trouble);
 	}
 	strlcpy(inv->id, b->job->invocation, sizeof(inv->id));
 	strlcpy(inv->tenant, b->job->tenant, sizeof(inv->tenant));
@@ -1366,7 +1359,7 @@ go(struct broker *b)
 	if (b->server == NULL)
 		return refused_errno(b, "server");
 	if (!record_start(b))
-		return refused(b, EXIT_BROKER,
+		return refused(b, EXIT_RUN_BROKER,
 		    "the ledger does not take the start of the invocation");
 	if (clockwork_start(&b->clockwork, total_ns(b),
 		(int64_t)(b->job->connect_timeout * 1e9)) == -1)
@@ -1385,7 +1378,7 @@ go(struct broker *b)
 	spawn_wait(&b->sandbox);
 	server_free(b->server);
 	b->server = NULL;
-	set_outcome(b, BROKER_ERROR, EXIT_NO_EXEC, "supervisor");
+	set_outcome(b, BROKER_ERROR, EXIT_RUN_NO_EXEC, "supervisor");
 	b->result.exit_code = -1;
 	snprintf(b->result.error_message, sizeof(b->result.error_message),
 	    "main: %s%s", strerror(error), exec_advice(error));
@@ -1438,7 +1431,7 @@ start_spawner(struct broker *b)
 		/* Other authorities than the operator's would be more than he
 		 * said. */
 		if (b->job->policy->ca_file != NULL)
-			return refused(b, EXIT_BROKER, why);
+			return refused(b, EXIT_RUN_BROKER, why);
 		log_line(&b->log, LOG_LEVEL_ERROR,
 		    "%s; HTTP calls will fail", why);
 	}
@@ -1504,7 +1497,7 @@ run_skill(struct broker *b)
 	if (!start_segment(b))
 		return refused_errno(b, "ledger");
 	if (b->job->attest && !record_attested(b))
-		return refused(b, EXIT_BROKER,
+		return refused(b, EXIT_RUN_BROKER,
 		    "--attest: a layer is said to be active and does not "
 		    "hold; see skill.sandbox_attested");
 	return go(b);

@@ -50,6 +50,17 @@ struct broker_job {
 	int		 stdio[3];	/* for the skill, each at 10 or above */
 };
 
+/* Exit statuses of "run" besides the skill's own (SPEC 1). */
+enum {
+	EXIT_RUN_POLICY = 5,
+	EXIT_RUN_INVALID = 6,
+	EXIT_RUN_DEADLINE = 124,
+	EXIT_RUN_BROKER = 125,
+	EXIT_RUN_NO_EXEC = 126,
+	EXIT_RUN_NO_SKILL = 127,
+	EXIT_RUN_SIGNAL = 128	/* plus the signal */
+};
+
 enum broker_message_type {
 	/* to the supervisor */
 	BROKER_LOADED,		/* id, version, head, total_ms; "" unknown */

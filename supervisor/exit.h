@@ -1,7 +1,7 @@
 #ifndef SUPERVISOR_EXIT_H
 #define SUPERVISOR_EXIT_H
 
-/* Exit statuses (SPEC 1). "run" has the second list besides the skill's own. */
+/* Exit statuses (SPEC 1). Those of "run" are in broker/broker.h. */
 enum {
 	EXIT_FINE = 0,
 	EXIT_FAILED = 1,
@@ -11,16 +11,6 @@ enum {
 	EXIT_DENIED = 5,
 	EXIT_INVALID = 6,
 	EXIT_INTERRUPTED = 7
-};
-
-enum {
-	EXIT_RUN_POLICY = 5,
-	EXIT_RUN_INVALID = 6,
-	EXIT_RUN_DEADLINE = 124,
-	EXIT_RUN_BROKER = 125,
-	EXIT_RUN_NO_EXEC = 126,
-	EXIT_RUN_NO_SKILL = 127,
-	EXIT_RUN_SIGNAL = 128
 };
 
 #endif
