@@ -1409,6 +1409,14 @@ collect_shares(void *arg, struct shares *shares)
 }
 
 static int
+watch_shares(void *arg, const struct shares *shares)
+{
+	const struct broker *b = arg;
+
+	return expose_has_room(&b->inv, shares) ? 0 : (int)FAIL_NO_SPACE;
+}
+
+static int
 spawn_net(void *arg, int channel_fd, char *why, size_t whylen)
 {
 	const struct broker *b = arg;
@@ -1420,7 +1428,8 @@ spawn_net(void *arg, int channel_fd, char *why, size_t whylen)
 static bool
 start_spawner(struct broker *b)
 {
-	struct spawner_work work = { collect_shares, spawn_net, b };
+	struct spawner_work work = { collect_shares, watch_shares, spawn_net,
+		b };
 	bool net = grant_tool(b->grant, "HttpFetch") == REASON_NONE ||
 	    grant_tool(b->grant, "HttpPost") == REASON_NONE;
 	char why[512];

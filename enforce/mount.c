@@ -205,9 +205,12 @@ mounts_name(const struct mounts *m, const char *path, size_t nth,
 }
 
 const char *
-mounts_point(const struct mounts *m, size_t i)
+mounts_point(const struct mounts *m, size_t i, uint64_t *id)
 {
-	return i < m->n ? m->v[i].point : NULL;
+	if (i >= m->n)
+		return NULL;
+	*id = m->v[i].id;
+	return m->v[i].point;
 }
 
 int

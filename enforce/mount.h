@@ -35,8 +35,12 @@ bool		 mounts_origin(const struct mounts *, uint64_t id, size_t nth,
 bool		 mounts_name(const struct mounts *, const char *path,
 		    size_t nth, char name[PATH_MAX]);
 
-/* Where mount i is ("" is the root directory); NULL: there are no more. */
-const char	*mounts_point(const struct mounts *, size_t i);
+/*
+ * Where mount i is ("" is the root directory), and its id; NULL: there are no
+ * more. One that another covers at the same point has the point of that one,
+ * which comes later.
+ */
+const char	*mounts_point(const struct mounts *, size_t i, uint64_t *id);
 
 /*
  * fstatat(2), links not followed, that tells the mount as well; 0 where the

@@ -432,10 +432,19 @@ static int
 take_tree(int fd, int map_fd)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
+	struct mount_attr private = { .propagation = MS_PRIVATE };
 	int tree;
 
 	tree = open_tree(fd, "",
 	    AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+	/* A copy of a shared mount would pass on to the host what is mounted in
+	 * the sandbox, and the other way round. */
+	if (tree != -1 &&
+	    mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &private,
+		sizeof(private)) == -1) {
+		close(tree);
+		return -1;
+	}
 	if (tree == -1 || map_fd == -1)
 		return tree;
 	attr.userns_fd = (unsigned)map_fd;

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -26,6 +27,7 @@
 #include "enforce/spawn.h"
 
 #define CHILDREN_MAX	32
+#define WATCH_MS	200
 #define BUILD_SECONDS	20	/* for one sandbox; then its builder is killed */
 
 /*
@@ -129,6 +131,39 @@ fail(const struct spawner *s, uint64_t id, int code, const char *why)
 	spawner_send(s->channel_fd, &m, NULL, 0);
 }
 
+/* Pipes, and a file for the command; nothing else becomes the sandbox's own. */
+static bool
+are_streams(const int fds[SPAWNER_FDS])
+{
+	struct stat st;
+	int i;
+
+	for (i = SPAWNER_STDIN; i < SPAWNER_FDS; i++) {
+		if (fstat(fds[i], &st) == -1 || !S_ISFIFO(st.st_mode))
+			return false;
+	}
+	return fstat(fds[SPAWNER_COMMAND], &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Until its end, or until it may not go on. */
+static void
+watch(const struct spawner *s, uint64_t id, const struct shares *shares,
+    const struct spawned *box)
+{
+	struct pollfd end = { box->init_pidfd, POLLIN, 0 };
+	int code;
+
+	while (poll(&end, 1, WATCH_MS) == 0) {
+		code = s->work->watch(s->work->arg, shares);
+		if (code == 0)
+			continue;
+		fail(s, id, code, "");
+		spawn_kill(box);
+		break;
+	}
+	spawn_wait(box);
+}
+
 /* Build it, tell of it, and stay until its end: it dies with us. */
 static void
 do_bash(const struct spawner *s, const struct spawner_message *request,
@@ -151,6 +186,10 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 	plan.argv = argv;
 	plan.main_path[0] = plan.main_path[1] = "/bin/bash";
 	plan.envp[0] = plan.envp[1] = envp;
+	if (!are_streams(fds)) {
+		fail(s, request->id, SPAWNER_NO_SANDBOX, "odd descriptors");
+		return;
+	}
 	/* Its own, so that it may open them again by /dev/stderr and the like. */
 	for (i = SPAWNER_STDIN; plan.root && i < SPAWNER_FDS; i++) {
 		if (fchown(fds[i], plan.host_uid, plan.host_gid) == -1) {
@@ -188,7 +227,6 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 		return;
 	}
 	alarm(0);
-	shares_clear(&plan.shares);
 	memset(&m, 0, sizeof(m));
 	m.what = SPAWNER_STARTED;
 	m.id = request->id;
@@ -205,7 +243,7 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 		spawn_kill(&box);
 		fail(s, request->id, 0, strerror(code));
 	}
-	spawn_wait(&box);
+	watch(s, request->id, &plan.shares, &box);
 }
 
 /* Start it, tell of it, and stay until its end, so that what is held for it is

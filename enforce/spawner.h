@@ -40,6 +40,8 @@ struct spawner_message {
 struct spawner_work {
 	/* What of the host is shown now. 0, or a code above 0. */
 	int	(*shares)(void *arg, struct shares *);
+	/* While it runs: may it go on? 0, or a code above 0; then it is ended. */
+	int	(*watch)(void *arg, const struct shares *);
 	/* Start the net worker: a pidfd, or -1 with a sentence in why. */
 	int	(*net)(void *arg, int channel_fd, char *why, size_t whylen);
 	void	*arg;

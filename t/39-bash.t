@@ -172,6 +172,51 @@ if can_mount; then
 	is "$(got stdout)" 0 "a mounted proc is covered"
 fi
 
+# What is protected is where it was, or there is no Bash: whoever moves it cannot
+# reach it by its new name in the next call.
+mkdir -p "$D/w/conf"
+echo 'max_write_mb: 7' >"$D/w/conf/c.yaml"
+lines "$(bash_ "cat $D/w/conf/c.yaml; echo bad >>$D/w/conf/c.yaml")
+$(bash_ "mv $D/w/conf $D/w/moved; echo \$?")
+$(bash_ "cat $D/w/moved/c.yaml; echo bad >>$D/w/moved/c.yaml")"
+skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+broker_run --config "$D/w/conf/c.yaml" wire <"$T/commands"
+is "$(got stdout) $(got exit_code)" " 1" "the configuration in a granted directory is covered"
+is "$(said 3)" "-32000 io_error -" "when it was moved away there is no Bash any more"
+is "$(cat "$D"/w/*/c.yaml)" "max_write_mb: 7" "and nobody has changed it"
+rm -rf "$D/w/conf" "$D/w/moved"
+mkdir -p "$D/w/flip/x" "$D/w/flop/x"
+chmod 700 "$D/w/flip/x"
+cat >"$D/w/flip.py" <<P
+import ctypes, time
+libc = ctypes.CDLL(None)
+end = time.time() + 3
+while time.time() < end:
+    libc.renameat2(-100, b'$D/w/flip', -100, b'$D/w/flop', 2)
+P
+n=0
+while [ $n -lt 25 ]; do
+	bash_ "cat $D/w/fl?p/x/audit/host.json; echo PWN >$D/w/flip/x/audit/pwn; echo PWN >$D/w/flop/x/audit/pwn"
+	n=$((n + 1))
+done >"$T/tries"
+skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+lines "$(cat "$T/tries")"
+python3 "$D/w/flip.py" &
+STORE=$D/w/flip/x broker_run wire <"$T/commands"
+wait $!
+is "$(grep -c '"host' "$T/out") $(find "$D/w" -name pwn | wc -l | tr -d ' ')" "0 0" \
+    "a store whose parent is exchanged all the time is never reached"
+rm -rf "$D/w/flip" "$D/w/flop"
+if can_mount; then
+	skill wire "$TOOLS" "x-allowed-files: [\"$D/w/mnt/**\"]" <"$WIRE/main"
+	lines "$(bash_ "ls -A $D/w/mnt/.ssh; sleep 0.2")"
+	mounted 'mount -t tmpfs none "$D/w/mnt" && mount --make-shared "$D/w/mnt" &&
+	    mkdir "$D/w/mnt/.ssh" && echo key >"$D/w/mnt/.ssh/id"' \
+	    'ls "$D/w/mnt/.ssh"; grep -c " $D/w/mnt" /proc/self/mountinfo'
+	is "$(got stdout) $(got exit_code)" " 0" "a cover on a shared mount covers"
+	is "$(tr '\n' ' ' <"$T/after")" "id 1 " "and is not passed on to the host"
+fi
+
 # --- no way out ---
 
 cat >"$D/w/families.py" <<'P'

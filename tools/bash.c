@@ -68,6 +68,7 @@ struct bash {
 	struct spawn_attempt attempt[ATTEMPTS];
 	size_t attempts;
 	uint64_t attempts_rest;
+	bool told; /* why a sandbox could not be had */
 };
 
 /* --- the shape of the arguments --- */
@@ -353,8 +354,9 @@ bash_heard(struct bash *b, const struct spawner_message *m, int fds[])
 	case SPAWNER_FAILED:
 		call_fail(s->call, failure_of(m->code));
 		s->failed = true;
-		if (m->text[0] != '\0' && m->code == SPAWNER_NO_SANDBOX)
+		if (m->text[0] != '\0' && !b->told)
 			log_line(b->log, LOG_LEVEL_ERROR, "Bash: %s", m->text);
+		b->told = true;
 		break;
 	case SPAWNER_GONE:
 		s->gone = true;
@@ -437,10 +439,10 @@ bash_due(const struct bash *b)
 		s = &b->shell[i];
 		if (s->gone || b->channel_fd == -1)
 			return 0;
-		if (s->until != 0 && !s->timed_out && s->until < first)
+		if (s->until != 0 && !s->timed_out && !s->have_status &&
+		    s->until < first)
 			first = s->until;
-		if (s->box.init_pidfd == -1 && !s->timed_out &&
-		    s->start_until < first)
+		if (s->box.init_pidfd == -1 && s->start_until < first)
 			first = s->start_until;
 	}
 	if (first == INT64_MAX)

@@ -37,20 +37,46 @@ fails(struct collect *c, enum failure why)
 	return false;
 }
 
+/* The directory of a path, and its last component. */
+static const char *
+split(const char *path, char dir[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/');
+
+	strlcpy(dir, path, PATH_MAX);
+	dir[slash == path ? 1 : slash - path] = '\0';
+	return slash + 1;
+}
+
 void
 expose_place(struct expose_place *p, const char *path, bool closed)
 {
+	char dir[PATH_MAX], real[PATH_MAX];
+	const char *leaf;
 	struct stat st;
 
 	memset(p, 0, sizeof(*p));
-	if (realpath(path, p->path) == NULL)
-		strlcpy(p->path, path, sizeof(p->path));
 	p->closed = closed;
-	if (stat(p->path, &st) == -1)
+	if (path[0] != '/')
 		return;
-	p->directory = S_ISDIR(st.st_mode);
-	p->dev = st.st_dev;
-	p->ino = st.st_ino;
+	leaf = split(path, dir);
+	if (realpath(path, p->path) == NULL &&
+	    (realpath(dir, real) == NULL ||
+		snprintf(p->path, sizeof(p->path), "%s/%s",
+		    strcmp(real, "/") == 0 ? "" : real, leaf) >=
+		    (int)sizeof(p->path)))
+		strlcpy(p->path, path, sizeof(p->path));
+	if (stat(p->path, &st) == 0) {
+		p->there = true;
+		p->directory = S_ISDIR(st.st_mode);
+		p->dev = st.st_dev;
+		p->ino = st.st_ino;
+	}
+	split(p->path, dir);
+	if (stat(dir, &st) == 0) {
+		p->parent_dev = st.st_dev;
+		p->parent_ino = st.st_ino;
+	}
 }
 
 /* --- the list --- */
@@ -353,43 +379,109 @@ is_below_share(const struct collect *c, const char *path)
 	return false;
 }
 
+/* What is covered is this object; in show it must still be the one there. */
 static bool
-cover(struct collect *c, const char *path, bool closed)
+cover(struct collect *c, const char *path, bool closed, int fd,
+    const struct stat *st)
+{
+	int copy;
+
+	if (find_share(c, path) != NULL)
+		return true;
+	if (closed)
+		return add_share(c, path, SHARE_EMPTY, st, -1);
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return copy != -1 ? add_share(c, path, SHARE_READ, st, copy)
+			  : fails(c, FAIL_IO_ERROR);
+}
+
+/*
+ * The object of a place that is below a share. One that was there and is not, or
+ * is another one, has been moved, perhaps to where nothing covers it; only a
+ * file in the same directory as before may have been replaced. -1: refuse, or
+ * with *absent nothing is there, as it was.
+ */
+static int
+open_place(const struct expose_place *p, struct stat *st, bool *absent)
+{
+	char dir[PATH_MAX];
+	const char *leaf = split(p->path, dir);
+	int dir_fd, fd = -1;
+	struct stat parent;
+
+	*absent = false;
+	dir_fd = open(dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir_fd == -1 || fstat(dir_fd, &parent) == -1) {
+		*absent = p->parent_ino == 0;
+		goto out;
+	}
+	if (p->parent_ino != 0 && (parent.st_dev != p->parent_dev ||
+				      parent.st_ino != p->parent_ino))
+		goto out;
+	fd = openat(dir_fd, leaf, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd == -1) {
+		*absent = !p->there && errno == ENOENT;
+		goto out;
+	}
+	if (fstat(fd, st) == -1 || S_ISLNK(st->st_mode) ||
+	    (p->there && (p->directory || S_ISDIR(st->st_mode)) &&
+		(st->st_dev != p->dev || st->st_ino != p->ino))) {
+		close(fd);
+		fd = -1;
+	}
+out:
+	if (dir_fd != -1)
+		close(dir_fd);
+	return fd;
+}
+
+/* By its own name and by each that another mount gives it. */
+static bool
+cover_place(struct collect *c, const struct expose_place *p)
+{
+	struct stat st, other;
+	char name[PATH_MAX];
+	bool absent, good = true;
+	int fd = -1;
+	size_t i;
+
+	for (i = 0; good && mounts_name(c->mounts, p->path, i, name); i++) {
+		if (!is_below_share(c, name))
+			continue;
+		if (fd == -1) {
+			fd = open_place(p, &st, &absent);
+			if (fd == -1)
+				return absent || fails(c, FAIL_IO_ERROR);
+		}
+		good = lstat(name, &other) == 0 &&
+		       other.st_dev == st.st_dev && other.st_ino == st.st_ino
+			   ? cover(c, name, p->closed, fd, &st)
+			   : fails(c, FAIL_IO_ERROR);
+	}
+	if (fd != -1)
+		close(fd);
+	return good;
+}
+
+/* Whatever has this name now, if anything. A link leads to what is judged, and
+ * covered, by its own name. */
+static bool
+cover_name(struct collect *c, const char *path, bool closed)
 {
 	struct stat st;
+	bool good = true;
 	int fd;
 
-	if (!is_below_share(c, path) || find_share(c, path) != NULL)
+	if (!is_below_share(c, path))
 		return true;
 	fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd == -1)
 		return errno == ENOENT || errno == ENOTDIR || errno == EACCES ||
 		       fails(c, FAIL_IO_ERROR);
-	if (fstat(fd, &st) == -1 || S_ISLNK(st.st_mode)) {
-		close(fd);
-		return true;
-	}
-	if (!closed)
-		return add_share(c, path, SHARE_READ, &st, fd);
+	if (fstat(fd, &st) == 0 && !S_ISLNK(st.st_mode))
+		good = cover(c, path, closed, fd, &st);
 	close(fd);
-	return add_share(c, path, SHARE_EMPTY, &st, -1);
-}
-
-static bool
-cover_place(struct collect *c, const struct expose_place *p)
-{
-	char name[PATH_MAX];
-	struct stat st;
-	size_t i;
-
-	if (p->directory && (stat(p->path, &st) == -1 || st.st_dev != p->dev ||
-				st.st_ino != p->ino))
-		return fails(c, FAIL_IO_ERROR);
-	for (i = 0; mounts_name(c->mounts, p->path, i, name); i++) {
-		if (!cover(c, name, p->closed))
-			return false;
-	}
-	return true;
+	return good;
 }
 
 static bool
@@ -408,7 +500,7 @@ cover_own_names(struct collect *c)
 		for (k = 0; k < sizeof(own) / sizeof(own[0]); k++) {
 			snprintf(path, sizeof(path), "%s/%s",
 			    c->out->v[i].path, own[k].name);
-			if (!cover(c, path, own[k].closed))
+			if (!cover_name(c, path, own[k].closed))
 				return false;
 		}
 	}
@@ -427,10 +519,48 @@ cover_loader(struct collect *c)
 		if (strncmp(e->d_name, "ld.so", 5) != 0)
 			continue;
 		snprintf(path, sizeof(path), "/etc/%s", e->d_name);
-		good = cover(c, path, false);
+		good = cover_name(c, path, false);
 	}
 	if (d != NULL)
 		closedir(d);
+	return good;
+}
+
+/* Is another mount, a later one, at the same point? */
+static bool
+is_hidden(const struct collect *c, size_t i, const char *point)
+{
+	const char *other;
+	uint64_t id;
+
+	while ((other = mounts_point(c->mounts, ++i, &id)) != NULL) {
+		if (strcmp(other, point) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The mount is judged, and not what stands at its point in the meantime. */
+static bool
+cover_mount(struct collect *c, const char *point, uint64_t id)
+{
+	struct path_judged j;
+	struct stat st;
+	uint64_t found = 0;
+	bool good;
+
+	path_judged_init(&j);
+	good = path_judge(point, strlen(point), c->inv->protect, &j) == 0 &&
+	       j.absent == 0 && j.canonical != NULL &&
+	       strcmp(j.canonical, point) == 0 &&
+	       mounts_stat(j.fd, "", &st, &found) == 0 &&
+	       (found == 0 || found == id);
+	if (!good)
+		fails(c, FAIL_IO_ERROR);
+	else if (j.protection != PATH_OPEN)
+		good = cover(c, point, j.protection == PATH_CLOSED, j.fd,
+		    &j.st);
+	path_judged_clear(&j);
 	return good;
 }
 
@@ -438,22 +568,16 @@ cover_loader(struct collect *c)
 static bool
 cover_mounts(struct collect *c)
 {
-	struct path_judged j;
 	const char *point;
+	uint64_t id;
 	size_t i;
-	bool good = true;
 
-	for (i = 0; good && (point = mounts_point(c->mounts, i)) != NULL; i++) {
-		if (!is_below_share(c, point))
-			continue;
-		path_judged_init(&j);
-		if (path_judge(point, strlen(point), c->inv->protect, &j) == -1)
-			good = fails(c, FAIL_IO_ERROR);
-		else if (j.absent == 0 && j.protection != PATH_OPEN)
-			good = cover(c, point, j.protection == PATH_CLOSED);
-		path_judged_clear(&j);
+	for (i = 0; (point = mounts_point(c->mounts, i, &id)) != NULL; i++) {
+		if (is_below_share(c, point) && !is_hidden(c, i, point) &&
+		    !cover_mount(c, point, id))
+			return false;
 	}
-	return good;
+	return true;
 }
 
 /* --- the whole --- */
@@ -504,18 +628,18 @@ settle(struct shares *all)
 	}
 }
 
-static bool
-has_room(struct collect *c)
+bool
+expose_has_room(const struct invocation *inv, const struct shares *all)
 {
-	uint64_t least = (uint64_t)c->inv->policy->min_free_mb << 20;
+	uint64_t least = (uint64_t)inv->policy->min_free_mb << 20;
 	struct statvfs v;
 	size_t i;
 
-	for (i = 0; i < c->out->n; i++) {
-		if (c->out->v[i].kind == SHARE_WRITE &&
-		    statvfs(c->out->v[i].path, &v) == 0 &&
+	for (i = 0; i < all->n; i++) {
+		if (all->v[i].kind == SHARE_WRITE &&
+		    fstatvfs(all->v[i].source_fd, &v) == 0 &&
 		    (uint64_t)v.f_bavail * v.f_frsize < least)
-			return fails(c, FAIL_NO_SPACE);
+			return false;
 	}
 	return true;
 }
@@ -530,8 +654,12 @@ expose_collect(const struct invocation *inv, const struct expose_place *places,
 	c.mounts = mounts_new();
 	if (c.mounts == NULL)
 		return FAIL_IO_ERROR;
-	if (!add_directories(&c) || !add_files(&c) || !has_room(&c))
+	if (!add_directories(&c) || !add_files(&c))
 		goto out;
+	if (!expose_has_room(inv, out)) {
+		fails(&c, FAIL_NO_SPACE);
+		goto out;
+	}
 	for (i = 0; i < n; i++) {
 		if (!cover_place(&c, &places[i]))
 			goto out;

@@ -12,15 +12,19 @@
 
 /* Something protected, as it was when the invocation began. */
 struct expose_place {
-	char	path[PATH_MAX];		/* canonical when it is there */
+	char	path[PATH_MAX];		/* canonical as far as it is there */
 	bool	closed;			/* else read-only */
-	bool	directory;		/* it was there, and one */
-	dev_t	dev;
-	ino_t	ino;
+	bool	there;			/* it was, then */
+	bool	directory;
+	dev_t	dev, parent_dev;
+	ino_t	ino, parent_ino;	/* 0: its directory was not there either */
 };
 
 /* Fill one in; the path need not exist. */
 void	expose_place(struct expose_place *, const char *path, bool closed);
+
+/* Has each file system that may be written the operator's min_free_mb? */
+bool	expose_has_room(const struct invocation *, const struct shares *);
 
 /*
  * Collect them, at most SHARE_MAX, in order. FAIL_NONE; FAIL_TOO_LARGE when
