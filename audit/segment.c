@@ -48,6 +48,7 @@ struct segment {
 	bool retired;	  /* the part takes no more */
 	int spool_fd;	  /* or -1 */
 	uint64_t spool_end, spool_at; /* its bytes, and those delivered */
+	uint64_t spool_rows;	      /* that are not delivered */
 	int64_t retry_at, retry_after;
 	struct segment_counts counts;
 	/* batch mode: the thread and what it shares with us */
@@ -72,7 +73,7 @@ sync_thread(void *arg)
 	struct pollfd wake = { s->wake_fd, POLLIN, 0 };
 	uint64_t n, upto;
 	bool stop;
-	int fd;
+	int fd, error;
 
 	do {
 		if (read(s->wake_fd, &n, sizeof(n)) == -1 && errno != EINTR)
@@ -84,9 +85,13 @@ sync_thread(void *arg)
 		atomic_store(&s->dirty, false);
 		fd = atomic_load(&s->fd);
 		upto = atomic_load(&s->written);
-		if (fdatasync(fd) == -1)
-			atomic_store(&s->sync_errno, errno);
-		else if (fd == atomic_load(&s->fd))
+		error = fdatasync(fd) == -1 ? errno : 0;
+		/* What became of a part that was given up is of no interest. */
+		if (fd != atomic_load(&s->fd))
+			continue;
+		if (error != 0)
+			atomic_store(&s->sync_errno, error);
+		else
 			atomic_store(&s->synced, upto);
 	} while (!stop);
 	return NULL;
@@ -145,7 +150,7 @@ segment_new(int fd, const char *inv, uint64_t seq, const char *prev,
 	strlcpy(s->inv, inv, sizeof(s->inv));
 	strlcpy(s->head, prev, sizeof(s->head));
 	s->spool_fd = -1;
-	buf_init(&s->again, SEGMENT_QUEUE_MAX);
+	buf_init(&s->again, 3 * SEGMENT_QUEUE_MAX);
 	buf_init(&s->queue, SEGMENT_QUEUE_MAX);
 	buf_init(&s->keep, SEGMENT_QUEUE_MAX);
 	if (sync == SEGMENT_SYNC_BATCH && start_thread(s) == -1) {
@@ -197,12 +202,22 @@ trim(struct segment *s)
 static void
 retire(struct segment *s)
 {
+	struct buf all;
+
 	if (s->retired)
 		return;
 	s->retired = true;
 	trim(s);
-	s->counts.waiting += count_rows(&s->keep);
-	buf_put(&s->again, s->keep.data, s->keep.len);
+	/* What the part took comes before what it was still to get. */
+	buf_init(&all, s->again.max);
+	if (buf_put(&all, s->keep.data, s->keep.len) == -1 ||
+	    buf_put(&all, s->again.data, s->again.len) == -1) {
+		s->counts.lost += count_rows(&s->keep);
+		buf_clear(&all);
+	} else {
+		buf_clear(&s->again);
+		s->again = all;
+	}
 	buf_reset(&s->keep);
 }
 
@@ -238,6 +253,7 @@ put_spool(struct segment *s)
 {
 	struct buf piece;
 	char *at;
+	uint64_t rows;
 	ssize_t n;
 	size_t had;
 	int result = 0;
@@ -255,8 +271,10 @@ put_spool(struct segment *s)
 		buf_advance(&piece, (size_t)n);
 		while (result == 0 && piece.len > 0) {
 			had = piece.len;
+			rows = count_rows(&piece);
 			result = put(s, &piece, piece.len);
 			s->spool_at += had - piece.len;
+			s->spool_rows -= rows - count_rows(&piece);
 		}
 		buf_reset(&piece);
 	}
@@ -336,7 +354,6 @@ segment_flush(struct segment *s)
 	int saved, result = flush(s);
 
 	if (result == 0) {
-		s->counts.waiting = 0;
 		s->retry_after = 0;
 		return 0;
 	}
@@ -353,10 +370,21 @@ segment_flush(struct segment *s)
 	return -1;
 }
 
+int
+segment_sync(struct segment *s)
+{
+	if (segment_flush(s) == -1)
+		return -1;
+	if (s->sync == SEGMENT_SYNC_NONE || sync_now(s) == 0)
+		return 0;
+	retire(s);
+	return -1;
+}
+
 int64_t
 segment_retry_at(const struct segment *s)
 {
-	return s->counts.waiting == 0 ? INT64_MAX : s->retry_at;
+	return s->retired || is_pending(s) ? s->retry_at : INT64_MAX;
 }
 
 /* --- a new part, and the spool --- */
@@ -404,9 +432,11 @@ segment_wants_part(
 void
 segment_part(struct segment *s, int fd)
 {
-	atomic_store(&s->fd, fd);
+	/* The thread reads the descriptor first: it never takes counts of the
+	 * old part for those of the new one. */
 	atomic_store(&s->written, 0);
 	atomic_store(&s->synced, 0);
+	atomic_store(&s->fd, fd);
 	atomic_store(&s->sync_errno, 0);
 	s->keep_at = 0;
 	buf_reset(&s->keep);
@@ -473,11 +503,15 @@ put_first_half(struct segment *s)
 static bool
 spool(struct segment *s, struct buf *b)
 {
+	uint64_t rows;
+
 	if (s->spool_fd == -1 || b->len == 0)
 		return b->len == 0;
 	if (!put_first_half(s))
 		return false;
+	rows = count_rows(b);
 	buf_consume(b, put_to_spool(s, b->data, b->len));
+	s->spool_rows += rows - count_rows(b);
 	return b->len == 0;
 }
 
@@ -526,7 +560,6 @@ segment_append(
 		*seq = s->seq;
 	s->seq++;
 	strlcpy(s->head, hash, sizeof(s->head));
-	s->counts.waiting++;
 	if (segment_flush(s) == -1) {
 		s->counts.delayed++;
 		return 1;
@@ -538,6 +571,8 @@ void
 segment_counts(const struct segment *s, struct segment_counts *out)
 {
 	*out = s->counts;
+	out->waiting = count_rows(&s->again) + s->spool_rows +
+		       count_rows(&s->queue);
 }
 
 void
@@ -761,10 +796,13 @@ segment_walk_part(
 
 	if (lines_init(&lines, fd, 0) == -1)
 		return -1;
-	while (holds && (until == 0 || w->seq + 1 < until) &&
-	       (event = lines_next(&lines, &line, &len)) == LINES_ROW)
-		holds = segment_walk_row(w, line, len, digest, &r) ==
-			SEGMENT_HOLDS;
+	while (holds &&
+	       (event = lines_next(&lines, &line, &len)) == LINES_ROW) {
+		/* Behind it the next part counts. */
+		if (until == 0 || w->seq + 1 < until)
+			holds = segment_walk_row(w, line, len, digest, &r) ==
+				SEGMENT_HOLDS;
+	}
 	if (event == LINES_TORN)
 		segment_walk_torn(w, line, len, digest);
 	w->damaged = w->damaged || !holds || event == LINES_TOO_LONG;

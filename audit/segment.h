@@ -48,6 +48,12 @@ void		 segment_lose(struct segment *);
  */
 int		 segment_flush(struct segment *);
 
+/*
+ * The same, and on disk: 0, or -1 with errno; then the part is given up. It
+ * waits for the disk.
+ */
+int		 segment_sync(struct segment *);
+
 /* clock_boot when to try again; INT64_MAX: nothing waits. */
 int64_t		 segment_retry_at(const struct segment *);
 
@@ -73,8 +79,8 @@ bool		 segment_rescue(struct segment *);
 
 struct segment_counts {
 	uint64_t rows;		/* made, lost ones included */
-	uint64_t waiting;	/* rows that are not kept yet: in memory, or
-				   in a file whose sync has failed */
+	uint64_t waiting;	/* rows that are not in the file, or in one
+				   whose sync has failed */
 	uint64_t delayed;	/* rows that ever had to wait */
 	uint64_t lost;
 	uint64_t bytes;		/* of all rows made */
