@@ -26,47 +26,25 @@ open_part(const struct books *b, unsigned part)
 	return store_ledger_file(b->store, name);
 }
 
-/* The number of a part's first row; 0: it has none. */
-static uint64_t
-first_seq(int fd, const struct books *b)
-{
-	struct row_read r;
-	struct lines lines;
-	const char *line;
-	uint64_t seq = 0;
-	size_t len;
-
-	if (lines_init(&lines, fd, 0) == -1)
-		return 0;
-	if (lines_next(&lines, &line, &len) == LINES_ROW &&
-	    row_read(line, len, false, b->inv, b->digest, &r) == 0)
-		seq = r.seq;
-	lines_clear(&lines);
-	return seq;
-}
-
 int
 books_walk(struct books *b)
 {
-	uint64_t until;
-	int fd, next, result = 0;
+	const struct books_parts *parts = &b->parts;
+	unsigned part;
+	int fd, result = 0;
 
-	b->parts = 0;
 	segment_walk_begin(&b->walk, b->inv, b->opened);
-	fd = open_part(b, 1);
-	if (fd == -1)
-		return -1;
-	while (result == 0 && fd != -1) {
-		b->parts++;
-		next = b->walk.damaged ? -1 : open_part(b, b->parts + 1);
+	for (part = 1; part <= parts->n && result == 0 && !b->walk.damaged;
+	     part++) {
+		fd = open_part(b, part);
+		if (fd == -1)
+			return -1;
 		/* What the next part has written again counts there. */
-		until = next == -1 ? 0 : first_seq(next, b);
-		result = segment_walk_part(fd, until, b->digest, &b->walk);
+		result = segment_walk_part(fd,
+		    part == parts->n ? 0 : parts->start[part], b->digest,
+		    &b->walk);
 		close(fd);
-		fd = next;
 	}
-	if (fd != -1)
-		close(fd);
 	return result;
 }
 
@@ -90,26 +68,51 @@ anchor_part(struct books *b, unsigned part, const char *file)
 	return result;
 }
 
+/* What a supervisor made that died before the part had its anchor. */
+static int
+adopt(const struct books *b, const char *name)
+{
+	struct stat st;
+	int fd;
+
+	fd = openat(b->day_fd, name,
+	    O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd == -1)
+		return -1;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+		return fd;
+	close(fd);
+	errno = EEXIST;
+	return -1;
+}
+
 int
 books_part(struct books *b)
 {
 	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME + 16];
+	struct books_parts *parts = &b->parts;
 	int fd;
 
-	fd = store_segment(b->day_fd, b->inv, b->parts + 1, name);
+	if (parts->n == BOOKS_PARTS_MAX) {
+		errno = EMFILE;
+		return -1;
+	}
+	fd = store_segment(b->day_fd, b->inv, parts->n + 1, name);
+	if (fd == -1 && errno == EEXIST)
+		fd = adopt(b, name);
 	if (fd == -1)
 		return -1;
 	snprintf(file, sizeof(file), "%s/%s", b->day, name);
-	if (anchor_part(b, b->parts + 1, file) == -1) {
+	if (anchor_part(b, parts->n + 1, file) == -1) {
 		close(fd);
 		unlinkat(b->day_fd, name, 0);
 		return -1;
 	}
-	b->parts++;
+	parts->start[parts->n++] = b->walk.seq + 1;
 	return fd;
 }
 
-/* --- the spool --- */
+/* --- what has no place yet --- */
 
 struct merge {
 	uint64_t next; /* the row that is wanted */
@@ -142,48 +145,92 @@ merge_row(struct books *b, struct merge *m, const char *line, size_t len)
 	return 0;
 }
 
-/* One time through the spool: its rows may lie in another order. */
+/* One time through a file: its rows may lie in another order. */
 static int
-merge_once(struct books *b, struct merge *m, int spool_fd, bool first)
+merge_file(struct books *b, struct merge *m, int from)
 {
-	enum lines_event event;
 	struct lines lines;
 	struct row_read r;
 	const char *line;
 	size_t len;
 	int result;
 
-	if (lines_init(&lines, spool_fd, 0) == -1)
+	if (lines_init(&lines, from, 0) == -1)
 		return -1;
 	result = 0;
-	while (result == 0 &&
-	       (event = lines_next(&lines, &line, &len)) == LINES_ROW) {
-		if (row_read(line, len, false, b->inv, b->digest, &r) == -1)
-			continue;
-		b->spooled += first;
-		b->duplicates += first && r.seq < m->next;
-		if (r.seq == m->next)
+	while (result == 0 && lines_next(&lines, &line, &len) == LINES_ROW) {
+		if (row_read(line, len, false, b->inv, b->digest, &r) == 0 &&
+		    r.seq == m->next)
 			result = merge_row(b, m, line, len);
 	}
 	lines_clear(&lines);
 	return result;
 }
 
-int
-books_merge(struct books *b)
+/* The parts before the last one: what came behind their successor's start. */
+static int
+merge_parts(struct books *b, struct merge *m, unsigned before)
+{
+	unsigned part;
+	int fd, result = 0;
+
+	for (part = 1; part < before && result == 0; part++) {
+		fd = open_part(b, part);
+		if (fd == -1)
+			return -1;
+		result = merge_file(b, m, fd);
+		close(fd);
+	}
+	return result;
+}
+
+static int
+merge_spool(struct books *b, struct merge *m, int spool_fd)
+{
+	uint64_t before = m->next;
+	int result;
+
+	if (spool_fd == -1)
+		return 0;
+	result = merge_file(b, m, spool_fd);
+	b->placed += m->next - before;
+	return result;
+}
+
+/* Which of its rows found no place, now that nothing can be added? */
+static int
+count_spool(struct books *b, const struct merge *m, int spool_fd)
+{
+	struct lines lines;
+	struct row_read r;
+	const char *line;
+	size_t len;
+
+	if (lines_init(&lines, spool_fd, 0) == -1)
+		return -1;
+	while (lines_next(&lines, &line, &len) == LINES_ROW) {
+		if (row_read(line, len, false, b->inv, b->digest, &r) == -1)
+			continue;
+		b->spooled++;
+		b->unplaced += r.seq >= m->next;
+	}
+	lines_clear(&lines);
+	return 0;
+}
+
+static int
+merge(struct books *b, int spool_fd)
 {
 	struct merge m = { b->walk.seq + 1, -1 };
-	uint64_t before, first_row = m.next;
-	int spool_fd, result = 0;
-	bool first = true;
+	unsigned parts = b->parts.n;
+	uint64_t before;
+	int result;
 
-	spool_fd = store_spool(b->store, b->spool, b->inv, false);
-	if (spool_fd == -1)
-		return errno == ENOENT ? 0 : -1;
 	do {
 		before = m.next;
-		result = merge_once(b, &m, spool_fd, first);
-		first = false;
+		result = merge_parts(b, &m, parts);
+		if (result == 0)
+			result = merge_spool(b, &m, spool_fd);
 	} while (result == 0 && m.next > before);
 	if (result == 0 && m.fd != -1 &&
 	    (fdatasync(m.fd) == -1 ||
@@ -191,8 +238,23 @@ books_merge(struct books *b)
 		result = -1;
 	if (m.fd != -1)
 		close(m.fd);
+	return result == 0 && spool_fd != -1 ? count_spool(b, &m, spool_fd)
+					      : result;
+}
+
+int
+books_merge(struct books *b)
+{
+	int spool_fd, result;
+
+	b->spooled = b->placed = b->unplaced = 0;
+	spool_fd = store_spool(b->store, b->spool, b->inv, false);
+	if (spool_fd == -1 && errno != ENOENT)
+		return -1;
+	result = merge(b, spool_fd);
+	if (spool_fd == -1)
+		return result;
 	close(spool_fd);
-	b->unplaced = b->spooled - b->duplicates - (m.next - first_row);
 	if (result == 0 && b->unplaced == 0)
 		store_spool_unlink(b->store, b->spool, b->inv);
 	return result;
@@ -204,7 +266,7 @@ books_sync(const struct books *b)
 	unsigned part;
 	int fd, result = 0;
 
-	for (part = 1; part <= b->parts && result == 0; part++) {
+	for (part = 1; part <= b->parts.n && result == 0; part++) {
 		fd = open_part(b, part);
 		result = fd == -1 ? -1 : fdatasync(fd);
 		if (fd != -1)
@@ -280,7 +342,7 @@ books_close(struct books *b, const char *reason, uint64_t lost,
 	row_begin(&row, ROW_SEGMENT_CLOSED, NULL, b->digest);
 	row_word(&row, "invocation_id", b->inv);
 	row_word(&row, "reason", reason);
-	row_int(&row, "parts", (int64_t)b->parts);
+	row_int(&row, "parts", (int64_t)b->parts.n);
 	row_int(&row, "rows", (int64_t)w->rows);
 	row_int(&row, "bytes", (int64_t)w->bytes);
 	row_int(&row, "calls", (int64_t)w->calls);
@@ -293,7 +355,8 @@ books_close(struct books *b, const char *reason, uint64_t lost,
 	row_word(&row, "torn_sha256",
 	    w->torn_sha256[0] == '\0' ? NULL : w->torn_sha256);
 	row_int(&row, "spooled", (int64_t)b->spooled);
-	row_int(&row, "duplicates", (int64_t)b->duplicates);
+	row_int(&row, "duplicates",
+	    (int64_t)(b->spooled - b->placed - b->unplaced));
 	row_int(&row, "lost", (int64_t)(lost + b->unplaced));
 	result = row_end(&row) == 0 ? anchor_append(b->store, &row, b->by,
 					  b->digest, anchor)

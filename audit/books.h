@@ -5,6 +5,14 @@
 #include "audit/segment.h"
 #include "audit/store.h"
 
+#define BOOKS_PARTS_MAX 1000	/* a disk that fails so often is given up */
+
+/* The parts that have an anchor, and the row before which each begins. */
+struct books_parts {
+	unsigned n;
+	uint64_t start[BOOKS_PARTS_MAX];
+};
+
 /*
  * Closing the books of an invocation, whoever does it: its supervisor, or, when
  * that died as well, recovery (LEDGER.md). Whoever closes holds the lock
@@ -23,29 +31,32 @@ struct books {
 	const char	*trace_id;
 	const char	*spool;		/* the operator's directory, or NULL */
 	uint64_t	 spooled;	/* rows that the spool had; set by books_merge */
-	uint64_t	 duplicates;	/* of these, in the segment already */
+	uint64_t	 placed;	/* of these, in the new part */
 	uint64_t	 unplaced;	/* of these, behind a gap: lost */
-	unsigned	 parts;		/* set by books_walk */
+	struct books_parts parts;	/* what the anchors say */
 	struct segment_walk walk;	/* set by books_walk */
 };
 
 /*
- * Read and hash all parts again, up to the first row that does not hold. 0, or
+ * Read and hash all parts again, each up to where its successor begins, up to
+ * the first row that does not hold. A file that no anchor names is none. 0, or
  * -1 with errno: ENOENT when the first part is missing (such books are never
  * closed).
  */
 int	books_walk(struct books *);
 
 /*
- * Begin the next part, with its anchor: it follows the last row of the walk. A
- * descriptor that appends, or -1 with errno.
+ * Begin the next part, with its anchor: it follows the last row of the walk. An
+ * empty file that was to be it is taken. A descriptor that appends, or -1 with
+ * errno.
  */
 int	books_part(struct books *);
 
 /*
- * Put what the spool has into a new part, in order, and remove the spool, unless
- * it has rows that have no place. 0, also when there is none, or -1 with errno;
- * then the spool is left.
+ * Put into a new part, in order, what the spool has and what a part has that was
+ * given up before the next one got it again; and remove the spool, unless it has
+ * rows that have no place. 0, also when there is nothing, or -1 with errno; then
+ * the spool is left.
  */
 int	books_merge(struct books *);
 

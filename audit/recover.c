@@ -35,6 +35,8 @@ struct account {
 	char skill_id[65];
 	char version[257];
 	int64_t began; /* wall clock, nanoseconds */
+	struct books_parts parts;
+	bool disordered; /* parts that no writer makes so */
 };
 
 static void
@@ -47,18 +49,29 @@ tell(const struct recover *r, enum recover_did did, const char *name)
 int
 recover_lock(const struct store *s, const char *inv)
 {
+	struct stat held, named;
 	char name[64];
 	int fd;
 
 	snprintf(name, sizeof(name), "%.36s.lock", inv);
-	fd = openat(s->run_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-	    0600);
-	if (fd != -1 && flock(fd, LOCK_EX | LOCK_NB) == -1) {
+	for (;;) {
+		fd = openat(s->run_fd, name,
+		    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd == -1)
+			return -1;
+		if (flock(fd, LOCK_EX | LOCK_NB) == -1) {
+			close(fd);
+			errno = EWOULDBLOCK;
+			return -1;
+		}
+		/* Whoever held it may have removed it meanwhile. */
+		if (fstat(fd, &held) == 0 &&
+		    fstatat(s->run_fd, name, &named, AT_SYMLINK_NOFOLLOW) ==
+			0 &&
+		    held.st_ino == named.st_ino && held.st_dev == named.st_dev)
+			return fd;
 		close(fd);
-		errno = EWOULDBLOCK;
-		return -1;
 	}
-	return fd;
 }
 
 /* --- reading anchors --- */
@@ -98,7 +111,9 @@ take_opened(struct account *a, const struct row_read *r, const char *line,
 	char file[STORE_SEGMENT_NAME + 16];
 
 	a->opened = true;
-	a->closed = false;
+	a->closed = a->disordered = false;
+	a->parts.n = 1;
+	a->parts.start[0] = 1;
 	strlcpy(a->hash, r->hash, sizeof(a->hash));
 	text_of(r->payload, r->payload_len, "file", file, sizeof(file));
 	strlcpy(a->day, file, sizeof(a->day));
@@ -107,6 +122,23 @@ take_opened(struct account *a, const struct row_read *r, const char *line,
 	text_of(r->payload, r->payload_len, "version", a->version,
 	    sizeof(a->version));
 	a->began = wall_of(line, len);
+}
+
+static void
+take_part(struct account *a, const struct row_read *r)
+{
+	struct json_span v;
+	unsigned long long part = 0, seq = 0;
+
+	if (json_member(r->payload, r->payload_len, "part", &v))
+		part = strtoull(v.p, NULL, 10);
+	if (json_member(r->payload, r->payload_len, "seq", &v))
+		seq = strtoull(v.p, NULL, 10);
+	if (!a->opened || part != a->parts.n + 1ULL || seq == 0 ||
+	    part > BOOKS_PARTS_MAX)
+		a->disordered = true;
+	else
+		a->parts.start[a->parts.n++] = seq;
 }
 
 /* Is this row an anchor of a segment? Its invocation's id is left in inv. */
@@ -119,7 +151,8 @@ segment_row(const struct recover *r, const char *line, size_t len,
 	if (row_read(line, len, true, r->store->host, r->digest, row) == -1)
 		return ROW_KINDS;
 	kind = row_kind_of(row->kind);
-	if ((kind != ROW_SEGMENT_OPENED && kind != ROW_SEGMENT_CLOSED) ||
+	if ((kind != ROW_SEGMENT_OPENED && kind != ROW_SEGMENT_PART &&
+		kind != ROW_SEGMENT_CLOSED) ||
 	    !text_of(row->payload, row->payload_len, "invocation_id", inv,
 		STORE_UUID_SIZE) ||
 	    !store_is_uuid(inv))
@@ -223,6 +256,8 @@ take_one(void *arg, const char *line, size_t len)
 		return;
 	if (kind == ROW_SEGMENT_OPENED)
 		take_opened(one->account, &row, line, len);
+	else if (kind == ROW_SEGMENT_PART)
+		take_part(one->account, &row);
 	else if (kind == ROW_SEGMENT_CLOSED)
 		one->account->closed = true;
 }
@@ -244,6 +279,53 @@ read_account(const struct recover *r, const char *inv, struct account *a)
 		result = each_anchor(r, days.v[i], take_one, &one);
 	free(days.v);
 	return result;
+}
+
+/* --- files that no anchor names --- */
+
+static int
+anchor_orphan(const struct recover *r, const char *file, const struct stat *st,
+    bool quarantined)
+{
+	struct anchor a;
+	struct row row;
+	int result;
+
+	row_begin(&row, ROW_ORPHAN_REMOVED, NULL, r->digest);
+	row_word(&row, "file", file);
+	row_int(&row, "bytes", (int64_t)st->st_size);
+	row_bool(&row, "quarantined", quarantined);
+	result = row_end(&row) == 0 ? anchor_append(r->store, &row,
+					  ROW_BY_RECOVERY, r->digest, &a)
+				    : -1;
+	row_clear(&row);
+	return result;
+}
+
+/* Recorded first: what is gone then and not recorded cannot be. */
+static int
+remove_orphan(const struct recover *r, const char *day, const char *inv,
+    unsigned part)
+{
+	char name[STORE_SEGMENT_NAME], to[STORE_SEGMENT_NAME + 16];
+	struct stat st;
+	int audit = r->store->audit_fd;
+
+	store_segment_path(day, inv, part, name);
+	if (fstatat(audit, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return errno == ENOENT ? 0 : -1;
+	if (anchor_orphan(r, name, &st, st.st_size > 0) == -1)
+		return -1;
+	if (st.st_size == 0) {
+		tell(r, RECOVER_REMOVED, name);
+		return unlinkat(audit, name, 0);
+	}
+	snprintf(to, sizeof(to), "%s/quarantine", day);
+	if (mkdirat(audit, to, 0700) == -1 && errno != EEXIST)
+		return -1;
+	snprintf(to, sizeof(to), "%s/quarantine/%s.p%u.jsonl", day, inv, part);
+	tell(r, RECOVER_QUARANTINED, name);
+	return renameat2(audit, name, audit, to, RENAME_NOREPLACE);
 }
 
 /* --- closing --- */
@@ -312,6 +394,11 @@ close_account(const struct recover *r, const struct account *a)
 	struct anchor closed;
 	int result = -1;
 
+	if (a->disordered) {
+		errno = EINVAL;
+		return -1;
+	}
+	b.parts = a->parts;
 	strlcpy(b.day, a->day, sizeof(b.day));
 	b.day_fd = store_day(r->store, a->day, 0);
 	if (b.day_fd == -1 || books_walk(&b) == -1) {
@@ -332,58 +419,14 @@ close_account(const struct recover *r, const struct account *a)
 		anchor_keep_totals(r->store, closed.day);
 		tell(r, b.walk.damaged ? RECOVER_DAMAGED : RECOVER_CLOSED,
 		    a->inv);
-		result = 0;
+		/* A part that was to come, and did not get its anchor. */
+		result = remove_orphan(r, a->day, a->inv, b.parts.n + 1);
 	}
 	close(b.day_fd);
 	return result;
 }
 
-/* --- files that no anchor names --- */
-
-static int
-anchor_orphan(const struct recover *r, const char *file, const struct stat *st,
-    bool quarantined)
-{
-	struct anchor a;
-	struct row row;
-	int result;
-
-	row_begin(&row, ROW_ORPHAN_REMOVED, NULL, r->digest);
-	row_word(&row, "file", file);
-	row_int(&row, "bytes", (int64_t)st->st_size);
-	row_bool(&row, "quarantined", quarantined);
-	result = row_end(&row) == 0 ? anchor_append(r->store, &row,
-					  ROW_BY_RECOVERY, r->digest, &a)
-				    : -1;
-	row_clear(&row);
-	return result;
-}
-
-/* Recorded first: what is gone then and not recorded cannot be. */
-static int
-remove_orphan(const struct recover *r, const char *day, const char *inv,
-    unsigned part)
-{
-	char name[STORE_SEGMENT_NAME], to[STORE_SEGMENT_NAME + 16];
-	struct stat st;
-	int audit = r->store->audit_fd;
-
-	store_segment_path(day, inv, part, name);
-	if (fstatat(audit, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
-		return errno == ENOENT ? 0 : -1;
-	if (anchor_orphan(r, name, &st, st.st_size > 0) == -1)
-		return -1;
-	if (st.st_size == 0) {
-		tell(r, RECOVER_REMOVED, name);
-		return unlinkat(audit, name, 0);
-	}
-	snprintf(to, sizeof(to), "%s/quarantine", day);
-	if (mkdirat(audit, to, 0700) == -1 && errno != EEXIST)
-		return -1;
-	snprintf(to, sizeof(to), "%s/quarantine/%s.p%u.jsonl", day, inv, part);
-	tell(r, RECOVER_QUARANTINED, name);
-	return renameat2(audit, name, audit, to, RENAME_NOREPLACE);
-}
+/* --- one invocation --- */
 
 /* The files of an invocation that has no anchor, on whatever day. */
 static int
@@ -435,10 +478,10 @@ take_all(void *arg, const char *line, size_t len)
 	e = roll_add(&all->roll, inv);
 	if (e == NULL)
 		all->failed = true;
-	else
+	else {
 		e->closed = kind == ROW_SEGMENT_CLOSED;
-	if (e != NULL)
 		e->parts = 1;
+	}
 }
 
 static void
@@ -484,10 +527,12 @@ recover_entry(const struct recover *r, const char *inv)
 			tell(r, RECOVER_FAILED, inv);
 		return;
 	}
-	if (recover_invocation(r, inv) == -1)
+	if (recover_invocation(r, inv) == 0) {
+		store_run_unlink(r->store, inv, "status");
+		store_run_unlink(r->store, inv, "lock");
+	} else {
 		tell(r, RECOVER_FAILED, inv);
-	store_run_unlink(r->store, inv, "status");
-	store_run_unlink(r->store, inv, "lock");
+	}
 	close(fd);
 }
 

@@ -36,6 +36,7 @@
  */
 struct segment {
 	_Atomic int fd; /* of the part */
+	atomic_uint_fast64_t part; /* how many there were before it */
 	char inv[37];
 	uint64_t seq; /* of the next row */
 	char head[DIGEST_HEX];
@@ -57,10 +58,49 @@ struct segment {
 	int wake_fd;
 	atomic_bool stop;
 	atomic_bool dirty; /* rows since the last sync began */
-	atomic_int sync_errno;
 	atomic_uint_fast64_t written; /* bytes in the part */
-	atomic_uint_fast64_t synced;  /* of these, on disk for certain */
+	/* marked with their part, see of_part() */
+	atomic_uint_fast64_t synced; /* of these bytes, on disk for certain */
+	atomic_uint_fast64_t failed; /* errno of a sync */
 };
+
+/*
+ * A sync may end when its part has been given up and the next one has begun; what
+ * it says is then of no interest. So each number goes with its part.
+ */
+#define PART_SHIFT 48
+
+static uint64_t
+with_part(uint64_t part, uint64_t n)
+{
+	return part << PART_SHIFT | n;
+}
+
+static uint64_t
+of_part(const struct segment *s, uint64_t value)
+{
+	uint64_t part = atomic_load(&s->part);
+
+	return (value >> PART_SHIFT) == part
+		   ? value & ((UINT64_C(1) << PART_SHIFT) - 1)
+		   : 0;
+}
+
+/* Of the part that there is now: an error and the bytes that are on disk. */
+static int
+sync_error(const struct segment *s)
+{
+	return (int)of_part(s, atomic_load(&s->failed));
+}
+
+static void
+set_synced(struct segment *s, uint64_t part, uint64_t bytes, int error)
+{
+	if (error != 0)
+		atomic_store(&s->failed, with_part(part, (uint64_t)error));
+	else
+		atomic_store(&s->synced, with_part(part, bytes));
+}
 
 /*
  * The thread knows a descriptor and counts, and nothing else. It allocates
@@ -71,9 +111,9 @@ sync_thread(void *arg)
 {
 	struct segment *s = arg;
 	struct pollfd wake = { s->wake_fd, POLLIN, 0 };
-	uint64_t n, upto;
+	uint64_t n, upto, part;
 	bool stop;
-	int fd, error;
+	int fd;
 
 	do {
 		if (read(s->wake_fd, &n, sizeof(n)) == -1 && errno != EINTR)
@@ -83,16 +123,11 @@ sync_thread(void *arg)
 		if (!stop)
 			poll(&wake, 1, SYNC_DELAY_MS);
 		atomic_store(&s->dirty, false);
+		/* In this order; segment_part sets them in the other one. */
+		part = atomic_load(&s->part);
 		fd = atomic_load(&s->fd);
 		upto = atomic_load(&s->written);
-		error = fdatasync(fd) == -1 ? errno : 0;
-		/* What became of a part that was given up is of no interest. */
-		if (fd != atomic_load(&s->fd))
-			continue;
-		if (error != 0)
-			atomic_store(&s->sync_errno, error);
-		else
-			atomic_store(&s->synced, upto);
+		set_synced(s, part, upto, fdatasync(fd) == -1 ? errno : 0);
 	} while (!stop);
 	return NULL;
 }
@@ -131,7 +166,7 @@ wake_thread(struct segment *s)
 	if (atomic_exchange(&s->dirty, true))
 		return;
 	if (write(s->wake_fd, &one, sizeof(one)) == -1)
-		atomic_store(&s->sync_errno, errno);
+		set_synced(s, atomic_load(&s->part), 0, errno);
 }
 
 struct segment *
@@ -179,7 +214,7 @@ count_rows(const struct buf *b)
 static void
 trim(struct segment *s)
 {
-	uint64_t synced = atomic_load(&s->synced);
+	uint64_t synced = of_part(s, atomic_load(&s->synced));
 	const char *feed;
 	size_t n;
 
@@ -243,7 +278,8 @@ put(struct segment *s, struct buf *from, size_t n)
 	}
 	atomic_fetch_add(&s->written, (uint64_t)done);
 	if (s->sync == SEGMENT_SYNC_NONE) /* then nobody waits for a sync */
-		atomic_store(&s->synced, atomic_load(&s->written));
+		set_synced(s, atomic_load(&s->part), atomic_load(&s->written),
+		    0);
 	buf_consume(from, (size_t)done);
 	return 0;
 }
@@ -315,18 +351,17 @@ put_all(struct segment *s)
 static int
 sync_now(struct segment *s)
 {
-	if (fdatasync(atomic_load(&s->fd)) == -1) {
-		atomic_store(&s->sync_errno, errno);
-		return -1;
-	}
-	atomic_store(&s->synced, atomic_load(&s->written));
-	return 0;
+	int error = fdatasync(atomic_load(&s->fd)) == -1 ? errno : 0;
+
+	set_synced(s, atomic_load(&s->part), atomic_load(&s->written), error);
+	errno = error;
+	return error == 0 ? 0 : -1;
 }
 
 static int
 flush(struct segment *s)
 {
-	int error = atomic_load(&s->sync_errno);
+	int error = sync_error(s);
 	bool pending = is_pending(s);
 
 	trim(s);
@@ -370,15 +405,27 @@ segment_flush(struct segment *s)
 	return -1;
 }
 
+static void
+stop_thread(struct segment *s)
+{
+	if (!s->threaded)
+		return;
+	atomic_store(&s->stop, true);
+	atomic_store(&s->dirty, false);
+	wake_thread(s);
+	pthread_join(s->thread, NULL);
+	s->threaded = false;
+}
+
 int
 segment_sync(struct segment *s)
 {
 	if (segment_flush(s) == -1)
 		return -1;
-	if (s->sync == SEGMENT_SYNC_NONE || sync_now(s) == 0)
-		return 0;
-	retire(s);
-	return -1;
+	stop_thread(s); /* with a last sync */
+	if (s->sync == SEGMENT_SYNC_BATCH)
+		s->sync = SEGMENT_SYNC_ROW;
+	return segment_flush(s);
 }
 
 int64_t
@@ -432,12 +479,9 @@ segment_wants_part(
 void
 segment_part(struct segment *s, int fd)
 {
-	/* The thread reads the descriptor first: it never takes counts of the
-	 * old part for those of the new one. */
 	atomic_store(&s->written, 0);
-	atomic_store(&s->synced, 0);
 	atomic_store(&s->fd, fd);
-	atomic_store(&s->sync_errno, 0);
+	atomic_fetch_add(&s->part, 1);
 	s->keep_at = 0;
 	buf_reset(&s->keep);
 	s->retired = false;
@@ -602,15 +646,10 @@ segment_end(struct segment *s)
 	if (s == NULL)
 		return 0;
 	result = segment_flush(s);
-	if (s->threaded) {
-		atomic_store(&s->stop, true);
-		atomic_store(&s->dirty, false);
-		wake_thread(s);
-		pthread_join(s->thread, NULL);
-		if (atomic_load(&s->sync_errno) != 0) {
-			errno = atomic_load(&s->sync_errno);
-			result = -1;
-		}
+	stop_thread(s);
+	if (sync_error(s) != 0) {
+		errno = sync_error(s);
+		result = -1;
 	}
 	if (s->wake_fd != -1)
 		close(s->wake_fd);

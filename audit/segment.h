@@ -49,8 +49,8 @@ void		 segment_lose(struct segment *);
 int		 segment_flush(struct segment *);
 
 /*
- * The same, and on disk: 0, or -1 with errno; then the part is given up. It
- * waits for the disk.
+ * The same, and wait until it is on disk (not in mode "none"); rows that come
+ * later are synced one by one. 0, or -1 with errno.
  */
 int		 segment_sync(struct segment *);
 

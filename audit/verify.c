@@ -333,7 +333,7 @@ struct segment_check {
 	char file[PATH_SIZE]; /* of the part */
 	uint64_t line;
 	size_t mark; /* the next one that is due */
-	/* Rows that the part had behind the beginning of the next one, which has
+	/* Rows that parts had behind the beginning of the next one, which has
 	 * them again. */
 	char (*again)[DIGEST_HEX];
 	uint64_t again_from;
@@ -405,7 +405,9 @@ marks_hold(
 
 	for (; c->mark < e->marks_n; c->mark++) {
 		m = &e->marks[c->mark];
-		if (m->part != 0 || m->seq > c->walk.seq)
+		if (m->part != 0) /* looked at where the parts meet */
+			continue;
+		if (m->seq > c->walk.seq)
 			return true;
 		if (m->seq == c->walk.seq && strcmp(m->head, c->walk.head) == 0)
 			continue;
@@ -457,7 +459,10 @@ row_holds(struct verify *v, struct segment_check *c, const struct roll_entry *e,
 	       marks_hold(v, c, e);
 }
 
-/* Behind the beginning of the next part: it counts there. */
+/*
+ * Behind the beginning of the next part: it counts there. What does not hold is
+ * nobody's word: the pages of a sync that failed may have come to nothing.
+ */
 static bool
 keep_again(struct verify *v, struct segment_check *c, const char *line,
     size_t len)
@@ -466,12 +471,12 @@ keep_again(struct verify *v, struct segment_check *c, const char *line,
 	void *again;
 
 	c->line++;
-	if (row_read(line, len, false, c->walk.inv, v->digest, &r) == -1 ||
-	    r.seq != c->walk.seq + 1 + c->again_n) {
-		find(v, VERIFY_DAMAGED, c->file, c->line, "form",
-		    "does not hold, and stands where the next part begins");
+	if (row_read(line, len, false, c->walk.inv, v->digest, &r) == -1)
+		return true;
+	if (!is_no_fork(v, c, &r))
 		return false;
-	}
+	if (c->again_n > 0 && r.seq != c->again_from + c->again_n)
+		return true;
 	again = recallocarray(
 	    c->again, c->again_n, c->again_n + 1, sizeof(*c->again));
 	if (again == NULL) {
@@ -479,23 +484,23 @@ keep_again(struct verify *v, struct segment_check *c, const char *line,
 		return false;
 	}
 	c->again = again;
-	c->again_from = c->walk.seq + 1;
+	if (c->again_n == 0)
+		c->again_from = r.seq;
 	strlcpy(c->again[c->again_n++], r.hash, DIGEST_HEX);
 	return true;
 }
 
-/* Before which row does this part end, by the anchor of the next? */
-static uint64_t
-part_end(const struct segment_check *c, const struct roll_entry *e,
-    unsigned part)
+/* The anchor of a part; NULL: it has none. */
+static const struct roll_mark *
+part_anchor(const struct roll_entry *e, unsigned part)
 {
 	size_t i;
 
-	for (i = c->mark; i < e->marks_n; i++) {
-		if (e->marks[i].part == part + 1)
-			return e->marks[i].seq;
+	for (i = 0; i < e->marks_n; i++) {
+		if (e->marks[i].part == part)
+			return &e->marks[i];
 	}
-	return UINT64_MAX;
+	return NULL;
 }
 
 static bool
@@ -545,6 +550,7 @@ static bool
 part_holds(struct verify *v, struct segment_check *c,
     const struct roll_entry *e, const char *day, unsigned part)
 {
+	const struct roll_mark *next;
 	char name[STORE_SEGMENT_NAME];
 	bool holds;
 	int fd;
@@ -567,7 +573,8 @@ part_holds(struct verify *v, struct segment_check *c,
 			    e->opened_day, e->opened_line);
 		return false;
 	}
-	holds = rows_hold(v, c, e, fd, part_end(c, e, part));
+	next = part_anchor(e, part + 1);
+	holds = rows_hold(v, c, e, fd, next == NULL ? UINT64_MAX : next->seq);
 	close(fd);
 	return holds;
 }
@@ -577,16 +584,12 @@ static bool
 joint_holds(struct verify *v, struct segment_check *c,
     const struct roll_entry *e, unsigned part)
 {
-	const struct roll_mark *m =
-	    c->mark < e->marks_n ? &e->marks[c->mark] : NULL;
+	const struct roll_mark *m = part_anchor(e, part);
 
-	if (m != NULL && m->part == part && m->seq == c->walk.seq &&
-	    strcmp(m->head, c->walk.head) == 0) {
-		c->mark++;
+	if (m != NULL && m->seq == c->walk.seq &&
+	    strcmp(m->head, c->walk.head) == 0)
 		return true;
-	}
-	find(v, VERIFY_DAMAGED, c->file, c->line,
-	    m != NULL && m->part == part ? "part" : "mark",
+	find(v, VERIFY_DAMAGED, c->file, c->line, "part",
 	    "ends with row %" PRIu64 "; row %" PRIu64 " was anchored: "
 	    "audit/%s/host.jsonl:%" PRIu64,
 	    c->walk.seq, m == NULL ? 0 : m->seq, m == NULL ? "" : m->day,
@@ -608,6 +611,8 @@ parts_hold(struct verify *v, const struct roll *roll,
 		if (!part_holds(v, c, e, roll->day, part))
 			return false;
 	}
+	if (!marks_hold(v, c, e))
+		return false;
 	if (c->mark < e->marks_n) {
 		m = &e->marks[c->mark];
 		find(v, VERIFY_DAMAGED, c->file, c->line + 1, "mark",

@@ -884,7 +884,7 @@ rescue_rows(struct broker *b)
 	for (tries = 0; tries < RESCUE_TRIES; tries++) {
 		dispatch_retry(&b->dispatch);
 		segment_counts(b->segment, &n);
-		if (n.waiting == 0)
+		if (n.waiting == 0 && segment_sync(b->segment) == 0)
 			return;
 		ask_for_help(b, true);
 		if (poll(&answer, 1, RESCUE_MS) == 1 &&
@@ -904,14 +904,14 @@ mark(struct broker *b)
 {
 	int64_t every = (int64_t)b->job->policy->audit_mark_seconds *
 	    CLOCK_SECOND;
-	struct segment_counts n;
 	struct broker_message m;
 
 	if (clock_boot() < b->mark_at)
 		return;
 	b->mark_at = clock_boot() + every;
-	segment_counts(b->segment, &n);
-	if (n.waiting > 0 || segment_last(b->segment) == b->marked)
+	/* Not before it is known that no sync has failed meanwhile. */
+	if (segment_last(b->segment) == b->marked ||
+	    segment_flush(b->segment) == -1)
 		return;
 	memset(&m, 0, sizeof(m));
 	m.type = BROKER_MARK;

@@ -49,7 +49,6 @@
 #define BACKSTOP (5 * CLOCK_SECOND) /* a broker that overstays T by this */
 #define CALLER_GRACE_MS 10000	    /* between the caller's SIGTERM and SIGKILL */
 #define PROTECT_MAX 16
-#define PARTS_MAX 1000 /* a disk that fails so often is given up */
 
 struct run {
 	struct settings_options options;
@@ -75,7 +74,8 @@ struct run {
 	struct anchor opened, closed;
 	bool anchored;
 	uint64_t marked; /* the last row that a mark tells of */
-	unsigned parts;	 /* that have their anchors */
+	struct books_parts parts;
+	int part_fd; /* of the newest, for marks; or -1 */
 	bool books_closed;
 	/* the broker */
 	pid_t pid;
@@ -692,7 +692,8 @@ anchor_opened(struct run *r)
 	    : -1;
 	row_clear(&row);
 	r->anchored = result == 0;
-	r->parts = 1;
+	r->parts.n = 1;
+	r->parts.start[0] = 1;
 	return result;
 }
 
@@ -789,6 +790,23 @@ on_loaded(struct run *r, const struct broker_message *m)
 	broker_send(r->control_fd, &answer);
 }
 
+/*
+ * The kernel tells an error once for each opening of a file, and what is told
+ * here the broker must not miss: the supervisor has an opening of its own.
+ */
+static int
+sync_part(struct run *r)
+{
+	char name[STORE_SEGMENT_NAME];
+
+	if (r->part_fd == -1) {
+		store_segment_path(
+		    r->day, r->job.invocation, r->parts.n, name);
+		r->part_fd = store_ledger_file(&r->store, name);
+	}
+	return r->part_fd == -1 ? -1 : fdatasync(r->part_fd);
+}
+
 /* An anchor for what has grown: its end cannot be cut off unseen any more. It
  * never claims what is not on disk. */
 static void
@@ -802,7 +820,7 @@ on_mark(struct run *r, const struct broker_message *m)
 		return;
 	r->marked = m->seq;
 	if (r->settings.policy.audit_sync != POLICY_SYNC_NONE &&
-	    fdatasync(r->job.segment_fd) == -1) {
+	    sync_part(r) == -1) {
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
 		return;
 	}
@@ -830,8 +848,9 @@ new_part(struct run *r, const struct broker_message *m)
 		.parts = r->parts };
 	int fd;
 
-	if (!r->anchored || m->seq == 0 || !is_hash(m->head) ||
-	    r->parts == PARTS_MAX)
+	/* It begins where the one before it did, or later. */
+	if (!r->anchored || m->seq < r->parts.start[r->parts.n - 1] ||
+	    !is_hash(m->head))
 		return -1;
 	strlcpy(b.day, r->day, sizeof(b.day));
 	b.walk.seq = m->seq - 1;
@@ -851,7 +870,7 @@ on_want_part(struct run *r, const struct broker_message *m)
 		say(r, LOG_LEVEL_ERROR, "ledger: new part");
 	else
 		log_line(&r->job.log, LOG_LEVEL_WARN,
-		    "ledger: part %u is begun", r->parts);
+		    "ledger: part %u is begun", r->parts.n);
 	memset(&answer, 0, sizeof(answer));
 	answer.type = BROKER_PART;
 	broker_send_fd(r->control_fd, &answer, fd);
@@ -859,6 +878,9 @@ on_want_part(struct run *r, const struct broker_message *m)
 		return;
 	close(r->job.segment_fd);
 	r->job.segment_fd = fd;
+	if (r->part_fd != -1)
+		close(r->part_fd);
+	r->part_fd = -1;
 }
 
 static void
@@ -997,19 +1019,18 @@ broker_died(struct run *r, int64_t begun)
 	log_line(&r->job.log, LOG_LEVEL_ERROR, "the broker died");
 }
 
-static void
+static int
 end_segment(struct run *r, struct books *b)
 {
 	struct books_end end = { broker_outcome_word(r->result.outcome),
 		r->result.duration_ms, r->result.error_message };
 
 	/* The broker died: its last words are ours, in a new part. */
-	if (books_end(b, &end) == -1)
-		say(r, LOG_LEVEL_ERROR, "ledger: last part");
 	if (!r->have_result) {
 		r->result.calls = b->walk.calls;
 		r->result.denied = b->walk.denied;
 	}
+	return books_end(b, &end);
 }
 
 static void
@@ -1031,6 +1052,7 @@ close_books(struct run *r)
 	r->books_closed = !r->anchored; /* an empty file: recovery's to remove */
 	if (!r->anchored)
 		return;
+	b.parts = r->parts;
 	strlcpy(b.day, r->day, sizeof(b.day));
 	if (books_walk(&b) == -1) {
 		say(r, LOG_LEVEL_ERROR, "ledger: segment");
@@ -1042,10 +1064,15 @@ close_books(struct run *r)
 		return;
 	}
 	completed = b.walk.completed;
-	if (!completed && !b.walk.damaged)
-		end_segment(r, &b);
-	if (sync && books_sync(&b) == -1)
+	/* What is not whole, or not on disk, is not closed: recovery's to do. */
+	if (!completed && !b.walk.damaged && end_segment(r, &b) == -1) {
+		say(r, LOG_LEVEL_ERROR, "ledger: last part");
+		return;
+	}
+	if (sync && books_sync(&b) == -1) {
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
+		return;
+	}
 	if (books_close(&b,
 		!r->have_result				? "crash"
 		    : !completed || r->result.lost > 0 ? "incomplete"
@@ -1180,7 +1207,7 @@ run_main(int argc, char **argv)
 		err(EXIT_RUN_BROKER, NULL);
 	r->job.segment_fd = r->job.lock_fd = r->job.status_fd = -1;
 	r->store.root_fd = r->store.audit_fd = r->store.run_fd = -1;
-	r->day_fd = r->control_fd = r->pidfd = -1;
+	r->day_fd = r->part_fd = r->control_fd = r->pidfd = -1;
 	outfile_init(&r->result_file);
 	cgroup_init(&r->cgroup);
 	status = parse_options(r, argc, argv);

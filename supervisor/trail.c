@@ -132,8 +132,13 @@ trail_next(struct trail *t, struct trail_row *r)
 		case LINES_ROW:
 			t->line++;
 			if (row_read(line, len, false, t->inv, t->digest,
-				&r->row) == -1)
+				&r->row) == -1) {
+				/* Of a part that failed; the next one says
+				 * whether anything is missing. */
+				if (next_part(t))
+					continue;
 				return TRAIL_BAD;
+			}
 			if (r->row.seq <= t->seq)
 				continue;
 			if (r->row.seq != t->seq + 1)

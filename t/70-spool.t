@@ -71,7 +71,7 @@ if is_root; then
 	INV=$(new_id)
 	{ echo open; n=0; while [ $n -lt 8 ]; do asks 2; echo "sleep 30"; n=$((n + 1)); done; } >"$T/commands"
 	ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -o "$T/trace" \
-	    -e trace=fdatasync -e inject=fdatasync:error=EIO:when=3 \
+	    -e trace=fdatasync -e inject=fdatasync:error=EIO:when=5 \
 	    "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
 	    --invocation "$INV" --result "$T/result.json" wire \
 	    <"$T/commands" >"$T/out" 2>"$T/err"
@@ -83,6 +83,28 @@ if is_root; then
 	verify
 	is "$VRC" 0 "verify: intact" || note "$(cat "$T/found")"
 	is "$(closed '[.reason, .parts, .lost]')" '["normal",2,0]' "closed as what it is"
+	verify_store "an independent reader agrees"
+
+	# Nothing is signed off that may not be on disk.
+	rm -rf "$STORE"
+	mkdir -m 700 "$STORE"
+	INV=$(new_id)
+	{ echo open; asks 2; } >"$T/commands"
+	ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -o "$T/trace" \
+	    -e trace=fdatasync -e inject=fdatasync:error=EIO:when=2+ \
+	    "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
+	    --invocation "$INV" --result "$T/result.json" wire \
+	    <"$T/commands" >"$T/out" 2>"$T/err"
+	is "$(grep -c '"body":"hello' "$T/out")" 2 "no sync succeeds any more: calls are answered"
+	is "$(closed .reason)" "" "the books stay open"
+	verify
+	is "$VRC" 1 "verify tells that somebody has to look" || note "$(cat "$T/found")"
+	"$CYBEROS" skill broker sweep --store "$STORE" >"$T/out" 2>&1
+	is "$?" 0 "sweep closes them" || note "$(cat "$T/out")"
+	is "$(kinds)" "1 skill.invoked_completed 1 skill.invoked_started 2 skill.tool_call_completed 2 skill.tool_call_started " \
+	    "every row is there"
+	verify
+	is "$VRC" 0 "verify: intact" || note "$(cat "$T/found")"
 	verify_store "an independent reader agrees"
 fi
 

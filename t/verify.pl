@@ -19,7 +19,7 @@ sub part { # one file of a segment
 	my $text = slurp($file) // return bad "$file: is missing";
 	$torn = substr $text, rindex($text, "\n") + 1, length $text, '';
 	for (split /\n/, $text) { $l++;
-		my $r = row($_) or return bad "$file:$l: hash"; my $p = $r->{p};
+		my $r = row($_) or ($until && $s->{rows} + 1 >= $until ? last : return bad "$file:$l: hash"); my $p = $r->{p};
 		bad "$file:$l: invocation" if $r->{owner} ne $s->{inv} || $r->{type} ne 'inv' || ($p->{invocation_id} // '') ne $s->{inv};
 		last if $until && $r->{seq} >= $until; bad "$file:$l: seq" if $r->{seq} != ++$s->{rows}; bad "$file:$l: prev" if $r->{prev} ne $s->{head};
 		bad "$file:$l: after the end" if $s->{ended};
