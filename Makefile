@@ -151,9 +151,15 @@ $(B)/bench/%: t/bench/%.c
 	$(say) CC $<
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -o $@ $< -lcrypto
 
-bench: deps-bench all $(B)/bench/call $(B)/bench/floor $(B)/bench/start t/skills/wire/main
+$(B)/bench/ledger: $(B)/t/bench/ledger.o $(LIBOBJ)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< $(LIBOBJ) $(LIBS)
+
+bench: deps-bench all $(B)/bench/call $(B)/bench/floor $(B)/bench/start $(B)/bench/ledger t/skills/wire/main
 	@sh t/bench/run.sh $(B)
 	@sh t/bench/find.sh
+	@sh t/bench/ledger.sh $(B)
 
 install: build
 	install -d $(DESTDIR)$(LIBEXECDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 \

@@ -94,6 +94,36 @@ buf_puts(struct buf *b, const char *s)
 }
 
 int
+buf_put_list(struct buf *b, const char *const *s)
+{
+	int result = 0;
+
+	for (; *s != NULL && result == 0; s++)
+		result = buf_puts(b, *s);
+	return result;
+}
+
+int
+buf_put_uint(struct buf *b, uint64_t n)
+{
+	char text[20], *p = text + sizeof(text);
+
+	do {
+		*--p = (char)('0' + n % 10);
+		n /= 10;
+	} while (n > 0);
+	return buf_put(b, p, (size_t)(text + sizeof(text) - p));
+}
+
+int
+buf_put_int(struct buf *b, int64_t n)
+{
+	if (n < 0 && buf_putc(b, '-') == -1)
+		return -1;
+	return buf_put_uint(b, n < 0 ? -(uint64_t)n : (uint64_t)n);
+}
+
+int
 buf_printf(struct buf *b, const char *fmt, ...)
 {
 	va_list ap;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * A bounded byte buffer. It never grows past max; a put that would, or that
@@ -31,6 +32,15 @@ void	buf_reset(struct buf *);
 int	buf_put(struct buf *, const void *, size_t);
 int	buf_putc(struct buf *, char);
 int	buf_puts(struct buf *, const char *);
+
+/* Several strings; the list ends with NULL, which buf_put_all adds. */
+int	buf_put_list(struct buf *, const char *const *);
+#define buf_put_all(b, ...)	\
+	buf_put_list(b, (const char *const[]){ __VA_ARGS__, NULL })
+
+/* A number in decimal. */
+int	buf_put_int(struct buf *, int64_t);
+int	buf_put_uint(struct buf *, uint64_t);
 int	buf_printf(struct buf *, const char *, ...)
 	    __attribute__((format(printf, 2, 3)));
 

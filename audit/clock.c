@@ -28,18 +28,37 @@ clock_wall(void)
 	return read_clock(CLOCK_REALTIME);
 }
 
+/* The last n digits of a number, and what stands behind them. */
+static char *
+put_digits(char *p, int n, long value, char behind)
+{
+	int i;
+
+	for (i = n - 1; i >= 0; i--) {
+		p[i] = (char)('0' + value % 10);
+		value /= 10;
+	}
+	p[n] = behind;
+	return p + n + 1;
+}
+
+/* Every row has one: snprintf would be a fifth of the time that a row takes. */
 void
 clock_stamp(int64_t wall_ns, char out[CLOCK_STAMP_SIZE])
 {
 	time_t s = (time_t)(wall_ns / CLOCK_SECOND);
 	struct tm tm;
-	char text[64];
+	char *p = out;
 
 	gmtime_r(&s, &tm);
-	snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ",
-	    tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
-	    tm.tm_sec, (int)(wall_ns % CLOCK_SECOND / 1000));
-	snprintf(out, CLOCK_STAMP_SIZE, "%.27s", text);
+	p = put_digits(p, 4, tm.tm_year + 1900, '-');
+	p = put_digits(p, 2, tm.tm_mon + 1, '-');
+	p = put_digits(p, 2, tm.tm_mday, 'T');
+	p = put_digits(p, 2, tm.tm_hour, ':');
+	p = put_digits(p, 2, tm.tm_min, ':');
+	p = put_digits(p, 2, tm.tm_sec, '.');
+	p = put_digits(p, 6, wall_ns % CLOCK_SECOND / 1000, 'Z');
+	*p = '\0';
 }
 
 void

@@ -17,6 +17,7 @@
 
 #define FIELDS_MAX 20
 #define PAYLOAD_MAX (ROW_MAX - 512) /* leaves room for the fields around it */
+#define PAYLOAD_MOSTLY 512 /* asked for at once: most have no more */
 
 /* A field that begins with '?' may be left out. */
 static const struct row_kind_info {
@@ -95,7 +96,7 @@ row_name(struct row *r, const char *name)
 {
 	if (r->payload.len > 1)
 		buf_putc(&r->payload, ',');
-	buf_printf(&r->payload, "\"%s\":", name);
+	buf_put_all(&r->payload, "\"", name, "\":");
 }
 
 static void
@@ -126,6 +127,7 @@ row_begin(struct row *r, enum row_kind kind, const struct row_subject *subject,
 	r->field = kinds[kind].fields;
 	r->digest = digest;
 	buf_init(&r->payload, PAYLOAD_MAX);
+	buf_reserve(&r->payload, PAYLOAD_MOSTLY);
 	buf_putc(&r->payload, '{');
 	if (subject != NULL)
 		row_subject(r, subject);
@@ -184,7 +186,7 @@ row_text(struct row *r, const char *name, const char *s, size_t len)
 	digest_text(r->digest, s, len, hash);
 	snprintf(cut_name, sizeof(cut_name), "%s_sha256", name);
 	row_name(r, cut_name);
-	buf_printf(&r->payload, "\"%s\"", hash);
+	buf_put_all(&r->payload, "\"", hash, "\"");
 }
 
 void
@@ -201,7 +203,7 @@ void
 row_int(struct row *r, const char *name, int64_t n)
 {
 	row_due(r, name);
-	buf_printf(&r->payload, "%" PRId64, n);
+	buf_put_int(&r->payload, n);
 }
 
 void
@@ -253,23 +255,24 @@ row_line(const struct row *r, const struct row_place *at, struct buf *out,
 
 	clock_stamp(clock_wall(), stamp);
 	if (at->host != NULL)
-		buf_printf(out, "{\"v\":1,\"host\":\"%s\",\"hseq\":%" PRIu64,
-		    at->host, at->seq);
+		buf_put_all(out, "{\"v\":1,\"host\":\"", at->host,
+		    "\",\"hseq\":");
 	else
-		buf_printf(out, "{\"v\":1,\"inv\":\"%s\",\"seq\":%" PRIu64,
-		    at->inv, at->seq);
-	buf_printf(out,
-	    ",\"ts\":\"%s\",\"mono_ns\":%" PRId64
-	    ",\"by\":\"%s\",\"kind\":\"%s\",\"payload\":",
-	    stamp, clock_boot(), by_words[at->by], r->kind);
+		buf_put_all(out, "{\"v\":1,\"inv\":\"", at->inv,
+		    "\",\"seq\":");
+	buf_put_uint(out, at->seq);
+	buf_put_all(out, ",\"ts\":\"", stamp, "\",\"mono_ns\":");
+	buf_put_int(out, clock_boot());
+	buf_put_all(out, ",\"by\":\"", by_words[at->by], "\",\"kind\":\"",
+	    r->kind, "\",\"payload\":");
 	buf_put(out, r->payload.data, r->payload.len);
-	buf_printf(out, ",\"prev\":\"%s\"", at->prev);
+	buf_put_all(out, ",\"prev\":\"", at->prev, "\"");
 	if (out->failed) {
 		out->len = start;
 		return -1;
 	}
 	digest_text(r->digest, out->data + start, out->len - start, text);
-	if (buf_printf(out, ",\"hash\":\"%s\"}\n", text) == -1) {
+	if (buf_put_all(out, ",\"hash\":\"", text, "\"}\n") == -1) {
 		out->len = start;
 		return -1;
 	}
