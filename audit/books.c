@@ -49,9 +49,9 @@ books_walk(struct books *b)
 }
 
 static int
-anchor_part(struct books *b, unsigned part, const char *file)
+anchor_part(struct books *b, unsigned part, const char *file,
+    struct anchor *anchor)
 {
-	struct anchor anchor;
 	struct row row;
 	int result;
 
@@ -62,28 +62,10 @@ anchor_part(struct books *b, unsigned part, const char *file)
 	row_int(&row, "seq", (int64_t)b->walk.seq + 1);
 	row_word(&row, "head", b->walk.head);
 	result = row_end(&row) == 0 ? anchor_append(b->store, &row, b->by,
-					  b->digest, &anchor)
+					  b->digest, anchor)
 				    : -1;
 	row_clear(&row);
 	return result;
-}
-
-/* What a supervisor made that died before the part had its anchor. */
-static int
-adopt(const struct books *b, const char *name)
-{
-	struct stat st;
-	int fd;
-
-	fd = openat(b->day_fd, name,
-	    O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd == -1)
-		return -1;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
-		return fd;
-	close(fd);
-	errno = EEXIST;
-	return -1;
 }
 
 int
@@ -91,6 +73,7 @@ books_part(struct books *b)
 {
 	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME + 16];
 	struct books_parts *parts = &b->parts;
+	struct anchor anchor;
 	int fd;
 
 	if (parts->n == BOOKS_PARTS_MAX) {
@@ -98,25 +81,30 @@ books_part(struct books *b)
 		return -1;
 	}
 	fd = store_segment(b->day_fd, b->inv, parts->n + 1, name);
-	if (fd == -1 && errno == EEXIST)
-		fd = adopt(b, name);
 	if (fd == -1)
 		return -1;
 	snprintf(file, sizeof(file), "%s/%s", b->day, name);
-	if (anchor_part(b, parts->n + 1, file) == -1) {
+	if (anchor_part(b, parts->n + 1, file, &anchor) == -1) {
 		close(fd);
 		unlinkat(b->day_fd, name, 0);
 		return -1;
 	}
 	parts->start[parts->n++] = b->walk.seq + 1;
+	/* Without its anchor a part counts for nothing, rows or not. */
+	if (b->sync && (store_sync_segment(b->day_fd, b->inv) == -1 ||
+			   anchor_sync(b->store, &anchor) == -1)) {
+		close(fd);
+		return -1;
+	}
 	return fd;
 }
 
 /* --- what has no place yet --- */
 
 struct merge {
-	uint64_t next; /* the row that is wanted */
-	int fd;	       /* of the part; -1: not made yet */
+	uint64_t next;	       /* the row that is wanted */
+	char head[DIGEST_HEX]; /* what it must follow */
+	int fd;		       /* of the part; -1: not made yet */
 };
 
 static int
@@ -133,7 +121,8 @@ write_line(int fd, const char *line, size_t len)
 
 /* The part is made when there is a row for it. */
 static int
-merge_row(struct books *b, struct merge *m, const char *line, size_t len)
+merge_row(struct books *b, struct merge *m, const struct row_read *r,
+    const char *line, size_t len)
 {
 	if (m->fd == -1)
 		m->fd = books_part(b);
@@ -142,6 +131,7 @@ merge_row(struct books *b, struct merge *m, const char *line, size_t len)
 	if (write_line(m->fd, line, len) == -1)
 		return -1;
 	m->next++;
+	strlcpy(m->head, r->hash, sizeof(m->head));
 	return 0;
 }
 
@@ -160,8 +150,8 @@ merge_file(struct books *b, struct merge *m, int from)
 	result = 0;
 	while (result == 0 && lines_next(&lines, &line, &len) == LINES_ROW) {
 		if (row_read(line, len, false, b->inv, b->digest, &r) == 0 &&
-		    r.seq == m->next)
-			result = merge_row(b, m, line, len);
+		    r.seq == m->next && strcmp(r.prev, m->head) == 0)
+			result = merge_row(b, m, &r, line, len);
 	}
 	lines_clear(&lines);
 	return result;
@@ -221,11 +211,15 @@ count_spool(struct books *b, const struct merge *m, int spool_fd)
 static int
 merge(struct books *b, int spool_fd)
 {
-	struct merge m = { b->walk.seq + 1, -1 };
+	struct merge m = { .next = b->walk.seq + 1, .fd = -1 };
 	unsigned parts = b->parts.n;
 	uint64_t before;
 	int result;
 
+	strlcpy(m.head, b->walk.head, sizeof(m.head));
+	/* Nothing comes behind the end. */
+	if (b->walk.completed)
+		return spool_fd == -1 ? 0 : count_spool(b, &m, spool_fd);
 	do {
 		before = m.next;
 		result = merge_parts(b, &m, parts);

@@ -30,6 +30,7 @@ struct books {
 	const char	*version;	/* or NULL */
 	const char	*trace_id;
 	const char	*spool;		/* the operator's directory, or NULL */
+	bool		 sync;		/* a part is on disk with its anchor, or none */
 	uint64_t	 spooled;	/* rows that the spool had; set by books_merge */
 	uint64_t	 placed;	/* of these, in the new part */
 	uint64_t	 unplaced;	/* of these, behind a gap: lost */
@@ -46,9 +47,9 @@ struct books {
 int	books_walk(struct books *);
 
 /*
- * Begin the next part, with its anchor: it follows the last row of the walk. An
- * empty file that was to be it is taken. A descriptor that appends, or -1 with
- * errno.
+ * Begin the next part, with its anchor: it follows the last row of the walk. A
+ * descriptor that appends, or -1 with errno; then there may be one that stays
+ * empty.
  */
 int	books_part(struct books *);
 

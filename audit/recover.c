@@ -385,6 +385,7 @@ close_account(const struct recover *r, const struct account *a)
 	struct books b = {.store = r->store,
 	    .digest = r->digest,
 	    .spool = r->spool,
+	    .sync = true,
 	    .by = ROW_BY_RECOVERY,
 	    .inv = a->inv,
 	    .opened = a->hash,
@@ -412,15 +413,16 @@ close_account(const struct recover *r, const struct account *a)
 	}
 	find_trace(r, a, trace_id);
 	end.duration_ms = lived_ms(r, a);
-	if ((b.walk.damaged || books_merge(&b) == 0) &&
+	/* First what was to be the next part, and did not get its anchor. */
+	if (remove_orphan(r, a->day, a->inv, a->parts.n + 1) == 0 &&
+	    (b.walk.damaged || books_merge(&b) == 0) &&
 	    (b.walk.damaged || b.walk.completed || books_end(&b, &end) == 0) &&
-	    books_close(&b, "crash", 0, &closed) == 0) {
+	    books_sync(&b) == 0 && books_close(&b, "crash", 0, &closed) == 0) {
 		anchor_sync(r->store, &closed);
 		anchor_keep_totals(r->store, closed.day);
 		tell(r, b.walk.damaged ? RECOVER_DAMAGED : RECOVER_CLOSED,
 		    a->inv);
-		/* A part that was to come, and did not get its anchor. */
-		result = remove_orphan(r, a->day, a->inv, b.parts.n + 1);
+		result = 0;
 	}
 	close(b.day_fd);
 	return result;

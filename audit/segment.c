@@ -256,12 +256,49 @@ retire(struct segment *s)
 	buf_reset(&s->keep);
 }
 
+static int
+sync_now(struct segment *s)
+{
+	int error = fdatasync(atomic_load(&s->fd)) == -1 ? errno : 0;
+
+	set_synced(s, atomic_load(&s->part), atomic_load(&s->written), error);
+	errno = error;
+	return error == 0 ? 0 : -1;
+}
+
+/*
+ * How much may be written before a sync has covered more: what no sync has
+ * covered is kept. 0 with EAGAIN when that is full and the thread has it to do,
+ * or with the errno of a sync.
+ */
+static size_t
+room_to_keep(struct segment *s)
+{
+	trim(s);
+	if (s->keep.len < s->keep.max)
+		return s->keep.max - s->keep.len;
+	if (s->threaded) {
+		wake_thread(s);
+		errno = EAGAIN;
+	} else if (sync_now(s) == 0) {
+		trim(s);
+	}
+	return s->keep.max - s->keep.len;
+}
+
 /* Bytes into the part, and what is kept of them. 0, or -1 with errno. */
 static int
 put(struct segment *s, struct buf *from, size_t n)
 {
+	size_t room = room_to_keep(s);
 	ssize_t done;
 
+	if (room == 0)
+		return -1;
+	if (n > room)
+		n = room;
+	if (buf_reserve(&s->keep, n) == NULL)
+		return -1;
 	do
 		done = write(atomic_load(&s->fd), from->data, n);
 	while (done == -1 && errno == EINTR);
@@ -269,13 +306,7 @@ put(struct segment *s, struct buf *from, size_t n)
 		errno = ENOSPC;
 	if (done <= 0)
 		return -1;
-	if (buf_put(&s->keep, from->data, (size_t)done) == -1) {
-		/* No sync for so long: what is older is on its own. */
-		s->keep.failed = false;
-		s->keep_at += s->keep.len;
-		buf_reset(&s->keep);
-		buf_put(&s->keep, from->data, (size_t)done);
-	}
+	buf_put(&s->keep, from->data, (size_t)done); /* has its place */
 	atomic_fetch_add(&s->written, (uint64_t)done);
 	if (s->sync == SEGMENT_SYNC_NONE) /* then nobody waits for a sync */
 		set_synced(s, atomic_load(&s->part), atomic_load(&s->written),
@@ -325,11 +356,12 @@ is_pending(const struct segment *s)
 	       s->queue.len > 0;
 }
 
-/* A part that is only full may take more later. */
+/* A part that is only full, or waits for its sync, may take more later. */
 static bool
 may_go_on(int error)
 {
-	return error == ENOSPC || error == EDQUOT || error == EFBIG;
+	return error == ENOSPC || error == EDQUOT || error == EFBIG ||
+	       error == EAGAIN || error == ENOMEM;
 }
 
 static int
@@ -346,16 +378,6 @@ put_all(struct segment *s)
 	if (result == -1 && !may_go_on(errno))
 		retire(s);
 	return result;
-}
-
-static int
-sync_now(struct segment *s)
-{
-	int error = fdatasync(atomic_load(&s->fd)) == -1 ? errno : 0;
-
-	set_synced(s, atomic_load(&s->part), atomic_load(&s->written), error);
-	errno = error;
-	return error == 0 ? 0 : -1;
 }
 
 static int

@@ -845,6 +845,7 @@ new_part(struct run *r, const struct broker_message *m)
 		.by = ROW_BY_SUPERVISOR,
 		.inv = r->job.invocation,
 		.day_fd = r->day_fd,
+		.sync = r->settings.policy.audit_sync != POLICY_SYNC_NONE,
 		.parts = r->parts };
 	int fd;
 
@@ -1048,6 +1049,8 @@ close_books(struct run *r)
 		.trace_id = r->job.trace.trace_id };
 	bool sync = r->settings.policy.audit_sync != POLICY_SYNC_NONE;
 	bool completed;
+
+	b.sync = sync;
 
 	r->books_closed = !r->anchored; /* an empty file: recovery's to remove */
 	if (!r->anchored)

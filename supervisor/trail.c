@@ -135,6 +135,7 @@ trail_next(struct trail *t, struct trail_row *r)
 				&r->row) == -1) {
 				/* Of a part that failed; the next one says
 				 * whether anything is missing. */
+				t->bad = true;
 				if (next_part(t))
 					continue;
 				return TRAIL_BAD;
@@ -144,6 +145,7 @@ trail_next(struct trail *t, struct trail_row *r)
 			if (r->row.seq != t->seq + 1)
 				return TRAIL_BAD;
 			t->seq = r->row.seq;
+			t->bad = false;
 			take_times(line, len, r);
 			return TRAIL_ROW;
 		case LINES_TOO_LONG:
@@ -155,7 +157,7 @@ trail_next(struct trail *t, struct trail_row *r)
 		case LINES_TORN: /* not yet; or for ever, and then a part
 				  * follows */
 			if (!next_part(t))
-				return TRAIL_END;
+				return t->bad ? TRAIL_BAD : TRAIL_END;
 		}
 	}
 }

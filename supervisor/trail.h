@@ -20,6 +20,7 @@ struct trail {
 	unsigned	 part;		/* the present one */
 	uint64_t	 line;		/* in it */
 	uint64_t	 seq;		/* of the last row */
+	bool		 bad;		/* rows since then do not hold */
 	int		 fd;
 	struct lines	 lines;
 };
