@@ -237,7 +237,7 @@ recovers(const char *name, int rows, int quarantined)
 	/* It tells of files that were put aside as long as they are there. */
 	ok(verify_run(&store, &wish, &report) == 0 &&
 		report.n == (size_t)quarantined &&
-		report.level[VERIFY_DAMAGED] == 0,
+		report.level[VERIFY_DAMAGED] == (unsigned)quarantined,
 	    "%s: verify finds it whole", name);
 	if (report.n > 0)
 		printf("# %s: %s\n", report.finding[0].file, report.finding[0].message);
