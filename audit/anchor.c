@@ -412,11 +412,10 @@ anchor_sync(const struct store *s, const struct anchor *a)
 static uint64_t
 payload_count(const char *payload, size_t len, const char *name)
 {
-	struct json_span v;
+	uint64_t n;
 
-	if (!json_member(payload, len, name, &v))
-		return 0;
-	return strtoull(v.p, NULL, 10);
+	json_uint_of(payload, len, name, &n); /* 0: it has none */
+	return n;
 }
 
 static void

@@ -271,12 +271,6 @@ books_sync(const struct books *b)
 
 /* --- the end --- */
 
-static void
-text_or_null(struct row *row, const char *name, const char *s)
-{
-	row_text(row, name, s, s == NULL ? 0 : strlen(s));
-}
-
 static int
 write_end(struct books *b, int fd, const struct books_end *end)
 {
@@ -290,7 +284,7 @@ write_end(struct books *b, int fd, const struct books_end *end)
 	if (segment == NULL)
 		return -1;
 	row_begin(&row, ROW_INVOKED_COMPLETED, &s, b->digest);
-	text_or_null(&row, "version", b->version);
+	row_string(&row, "version", b->version);
 	row_word(&row, "outcome", end->outcome);
 	row_int(&row, "duration_ms", end->duration_ms);
 	row_word(&row, "exit_code", NULL);
@@ -300,7 +294,7 @@ write_end(struct books *b, int fd, const struct books_end *end)
 	row_int(&row, "rejected", 0);
 	row_word(&row, "by",
 	    b->by == ROW_BY_RECOVERY ? "recovery" : "supervisor");
-	text_or_null(&row, "error_message", end->error_message);
+	row_string(&row, "error_message", end->error_message);
 	if (row_end(&row) == 0 && segment_append(segment, b->by, &row, NULL) == 0)
 		result = 0;
 	row_clear(&row);

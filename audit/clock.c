@@ -22,6 +22,16 @@ clock_boot(void)
 	return read_clock(CLOCK_BOOTTIME);
 }
 
+int
+clock_until_ms(int64_t at)
+{
+	int64_t left = at - clock_boot();
+
+	if (at == INT64_MAX)
+		return -1;
+	return left <= 0 ? 0 : (int)(left / CLOCK_MS) + 1;
+}
+
 int64_t
 clock_wall(void)
 {

@@ -16,6 +16,10 @@
  */
 int64_t	clock_boot(void);
 
+/* From now to a clock_boot in milliseconds, rounded up, for poll(2): 0 when it is
+ * past, -1 for INT64_MAX (never). */
+int	clock_until_ms(int64_t at);
+
 /* Wall time in nanoseconds since 1970: for people to read, never compared. */
 int64_t	clock_wall(void);
 

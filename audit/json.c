@@ -756,6 +756,40 @@ json_member(
 }
 
 bool
+json_text_of(
+    const char *text, size_t len, const char *name, char *out, size_t size)
+{
+	struct json_span v;
+
+	out[0] = '\0';
+	if (!json_member(text, len, name, &v) || v.len < 2 || v.p[0] != '"' ||
+	    v.len - 2 >= size || memchr(v.p, '\\', v.len) != NULL)
+		return false;
+	memcpy(out, v.p + 1, v.len - 2);
+	out[v.len - 2] = '\0';
+	return true;
+}
+
+bool
+json_uint_of(const char *text, size_t len, const char *name, uint64_t *out)
+{
+	struct json_span v;
+	uint64_t n = 0;
+	size_t i;
+
+	*out = 0;
+	if (!json_member(text, len, name, &v) || v.len == 0 || v.len > 18)
+		return false;
+	for (i = 0; i < v.len; i++) {
+		if (v.p[i] < '0' || v.p[i] > '9')
+			return false;
+		n = n * 10 + (uint64_t)(v.p[i] - '0');
+	}
+	*out = n;
+	return true;
+}
+
+bool
 json_element(const char *text, size_t len, struct json_span *at)
 {
 	const char *p, *end, *next;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <cjson/cJSON.h>
 
@@ -50,6 +51,15 @@ cJSON	*json_parse(const char *text, size_t len, bool rpc);
  */
 bool	json_member(const char *text, size_t len, const char *name,
 	    struct json_span *);
+
+/*
+ * The same, for a text without escapes that fits, with its NUL, and for a number
+ * of at most 18 digits and no sign. False for anything else, which leaves ""
+ * and 0.
+ */
+bool	json_text_of(const char *text, size_t len, const char *name, char *out,
+	    size_t size);
+bool	json_uint_of(const char *text, size_t len, const char *name, uint64_t *);
 
 /*
  * Walk the elements of an array that json_scan has accepted: at starts as

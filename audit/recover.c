@@ -46,8 +46,10 @@ tell(const struct recover *r, enum recover_did did, const char *name)
 		r->tell(r->arg, did, name);
 }
 
-int
-recover_lock(const struct store *s, const char *inv)
+/* The lock of an invocation, made when it is missing: a descriptor, or -1 with
+ * EWOULDBLOCK when somebody holds it. */
+static int
+take_lock(const struct store *s, const char *inv)
 {
 	struct stat held, named;
 	char name[64];
@@ -76,20 +78,6 @@ recover_lock(const struct store *s, const char *inv)
 
 /* --- reading anchors --- */
 
-static bool
-text_of(const char *p, size_t n, const char *name, char *out, size_t size)
-{
-	struct json_span v;
-
-	out[0] = '\0';
-	if (!json_member(p, n, name, &v) || v.len < 2 || v.p[0] != '"' ||
-	    v.len - 2 >= size || memchr(v.p, '\\', v.len) != NULL)
-		return false;
-	memcpy(out, v.p + 1, v.len - 2);
-	out[v.len - 2] = '\0';
-	return true;
-}
-
 /* "2026-11-30T10:00:00.004000Z" to the second. */
 static int64_t
 wall_of(const char *line, size_t len)
@@ -98,7 +86,7 @@ wall_of(const char *line, size_t len)
 	struct tm tm;
 
 	memset(&tm, 0, sizeof(tm));
-	if (!text_of(line, len, "ts", ts, sizeof(ts)) ||
+	if (!json_text_of(line, len, "ts", ts, sizeof(ts)) ||
 	    strptime(ts, "%Y-%m-%dT%H:%M:%S", &tm) == NULL)
 		return 0;
 	return (int64_t)timegm(&tm) * CLOCK_SECOND;
@@ -115,26 +103,20 @@ take_opened(struct account *a, const struct row_read *r, const char *line,
 	a->parts.n = 1;
 	a->parts.start[0] = 1;
 	strlcpy(a->hash, r->hash, sizeof(a->hash));
-	text_of(r->payload, r->payload_len, "file", file, sizeof(file));
+	row_text_of(r, "file", file, sizeof(file));
 	strlcpy(a->day, file, sizeof(a->day));
-	text_of(r->payload, r->payload_len, "skill_id", a->skill_id,
-	    sizeof(a->skill_id));
-	text_of(r->payload, r->payload_len, "version", a->version,
-	    sizeof(a->version));
+	row_text_of(r, "skill_id", a->skill_id, sizeof(a->skill_id));
+	row_text_of(r, "version", a->version, sizeof(a->version));
 	a->began = wall_of(line, len);
 }
 
 static void
 take_part(struct account *a, const struct row_read *r)
 {
-	struct json_span v;
-	unsigned long long part = 0, seq = 0;
+	uint64_t part, seq;
 
-	if (json_member(r->payload, r->payload_len, "part", &v))
-		part = strtoull(v.p, NULL, 10);
-	if (json_member(r->payload, r->payload_len, "seq", &v))
-		seq = strtoull(v.p, NULL, 10);
-	if (!a->opened || part != a->parts.n + 1ULL || seq == 0 ||
+	if (!row_uint_of(r, "part", &part) || !row_uint_of(r, "seq", &seq) ||
+	    !a->opened || part != a->parts.n + 1ULL || seq == 0 ||
 	    part > BOOKS_PARTS_MAX)
 		a->disordered = true;
 	else
@@ -153,56 +135,10 @@ segment_row(const struct recover *r, const char *line, size_t len,
 	kind = row_kind_of(row->kind);
 	if ((kind != ROW_SEGMENT_OPENED && kind != ROW_SEGMENT_PART &&
 		kind != ROW_SEGMENT_CLOSED) ||
-	    !text_of(row->payload, row->payload_len, "invocation_id", inv,
-		STORE_UUID_SIZE) ||
+	    !row_text_of(row, "invocation_id", inv, STORE_UUID_SIZE) ||
 	    !store_is_uuid(inv))
 		return ROW_KINDS;
 	return kind;
-}
-
-static int
-by_name(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-struct days {
-	char (*v)[CLOCK_DAY_SIZE];
-	size_t n;
-};
-
-static int
-list_days(const struct store *s, struct days *days)
-{
-	struct dirent *e;
-	void *v;
-	DIR *d;
-	int fd;
-
-	days->v = NULL;
-	days->n = 0;
-	fd = openat(s->audit_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d = fd == -1 ? NULL : fdopendir(fd);
-	if (d == NULL)
-		return -1;
-	while ((e = readdir(d)) != NULL) {
-		if (strlen(e->d_name) != CLOCK_DAY_SIZE - 1 ||
-		    strspn(e->d_name, "0123456789-") != CLOCK_DAY_SIZE - 1)
-			continue;
-		v = recallocarray(
-		    days->v, days->n, days->n + 1, sizeof(*days->v));
-		if (v == NULL) {
-			closedir(d);
-			free(days->v);
-			return -1;
-		}
-		days->v = v;
-		strlcpy(days->v[days->n++], e->d_name, CLOCK_DAY_SIZE);
-	}
-	closedir(d);
-	if (days->n > 0)
-		qsort(days->v, days->n, sizeof(*days->v), by_name);
-	return 0;
 }
 
 /* Each line of a day's file; 0 or -1 with errno. */
@@ -252,7 +188,7 @@ take_one(void *arg, const char *line, size_t len)
 	if (memmem(line, len, one->account->inv, STORE_UUID_SIZE - 1) == NULL)
 		return;
 	kind = segment_row(one->r, line, len, &row, inv);
-	if (strcmp(inv, one->account->inv) != 0)
+	if (kind == ROW_KINDS || strcmp(inv, one->account->inv) != 0)
 		return;
 	if (kind == ROW_SEGMENT_OPENED)
 		take_opened(one->account, &row, line, len);
@@ -267,17 +203,17 @@ static int
 read_account(const struct recover *r, const char *inv, struct account *a)
 {
 	struct one one = {r, a};
-	struct days days;
+	struct store_days days;
 	size_t i;
 	int result = 0;
 
 	memset(a, 0, sizeof(*a));
 	strlcpy(a->inv, inv, sizeof(a->inv));
-	if (list_days(r->store, &days) == -1)
+	if (store_days(r->store, &days) == -1)
 		return -1;
 	for (i = 0; i < days.n && result == 0; i++)
-		result = each_anchor(r, days.v[i], take_one, &one);
-	free(days.v);
+		result = each_anchor(r, days.day[i], take_one, &one);
+	free(days.day);
 	return result;
 }
 
@@ -343,22 +279,23 @@ find_trace(const struct recover *r, const struct account *a,
 	size_t len;
 	int fd;
 
+	id[0] = '\0';
+	store_segment_path(a->day, a->inv, 1, name);
+	fd = store_ledger_file(r->store, name);
+	if (fd != -1 && lines_init(&lines, fd, 0) == 0) {
+		if (lines_next(&lines, &line, &len) == LINES_ROW &&
+		    row_read(line, len, false, a->inv, r->digest, &row) == 0)
+			row_text_of(&row, "trace_id", id, TRACE_ID_SIZE);
+		lines_clear(&lines);
+	}
+	if (fd != -1)
+		close(fd);
+	if (id[0] != '\0')
+		return;
 	memset(id, '0', TRACE_ID_SIZE - 1);
 	id[TRACE_ID_SIZE - 1] = '\0';
 	if (trace_new(&fresh) == 0)
 		strlcpy(id, fresh.trace_id, TRACE_ID_SIZE);
-	store_segment_path(a->day, a->inv, 1, name);
-	fd = store_ledger_file(r->store, name);
-	if (fd == -1 || lines_init(&lines, fd, 0) == -1)
-		goto out;
-	if (lines_next(&lines, &line, &len) == LINES_ROW &&
-	    row_read(line, len, false, a->inv, r->digest, &row) == 0)
-		text_of(row.payload, row.payload_len, "trace_id", id,
-		    TRACE_ID_SIZE);
-	lines_clear(&lines);
-out:
-	if (fd != -1)
-		close(fd);
 }
 
 /* How long it had lived when its last row was written. */
@@ -369,7 +306,7 @@ lived_ms(const struct recover *r, const struct account *a)
 	struct stat st;
 	int64_t ms;
 
-	store_segment_path(a->day, a->inv, 1, name);
+	store_segment_path(a->day, a->inv, a->parts.n, name);
 	if (fstatat(r->store->audit_fd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
 		return 0;
 	ms = (int64_t)st.st_mtim.tv_sec * 1000 - a->began / CLOCK_MS;
@@ -434,19 +371,19 @@ close_account(const struct recover *r, const struct account *a)
 static int
 remove_orphans(const struct recover *r, const char *inv)
 {
-	struct days days;
+	struct store_days days;
 	size_t i;
 	int result = 0;
 
-	if (list_days(r->store, &days) == -1)
+	if (store_days(r->store, &days) == -1)
 		return -1;
 	for (i = 0; i < days.n && result == 0; i++)
-		result = remove_orphan(r, days.v[i], inv, 1);
-	free(days.v);
+		result = remove_orphan(r, days.day[i], inv, 1);
+	free(days.day);
 	return result;
 }
 
-int
+static int
 recover_invocation(const struct recover *r, const char *inv)
 {
 	struct account a;
@@ -456,6 +393,30 @@ recover_invocation(const struct recover *r, const char *inv)
 	if (!a.opened)
 		return remove_orphans(r, inv);
 	return a.closed ? 0 : close_account(r, &a);
+}
+
+void
+recover_one(const struct recover *r, const char *inv)
+{
+	int fd;
+
+	if (store_running(r->store, inv))
+		return;
+	fd = take_lock(r->store, inv);
+	if (fd == -1) {
+		if (errno != EWOULDBLOCK)
+			tell(r, RECOVER_FAILED, inv);
+		return;
+	}
+	if (r->locked != NULL)
+		r->locked(r->arg, inv);
+	if (recover_invocation(r, inv) == 0) {
+		store_run_unlink(r->store, inv, "status");
+		store_run_unlink(r->store, inv, "lock");
+	} else {
+		tell(r, RECOVER_FAILED, inv);
+	}
+	close(fd);
 }
 
 /* --- everything --- */
@@ -480,10 +441,8 @@ take_all(void *arg, const char *line, size_t len)
 	e = roll_add(&all->roll, inv);
 	if (e == NULL)
 		all->failed = true;
-	else {
+	else
 		e->closed = kind == ROW_SEGMENT_CLOSED;
-		e->parts = 1;
-	}
 }
 
 static void
@@ -495,7 +454,7 @@ no_stray(void *arg, const char *name)
 
 /* Those with files and without an anchor join those that are open. */
 static int
-add_orphans(struct everything *all, const struct days *days)
+add_orphans(struct everything *all, const struct store_days *days)
 {
 	struct roll_entry *e, *known;
 	struct roll here;
@@ -503,7 +462,7 @@ add_orphans(struct everything *all, const struct days *days)
 	int result = 0;
 
 	for (i = 0; i < days->n && result == 0; i++) {
-		roll_init(&here, days->v[i]);
+		roll_init(&here, days->day[i]);
 		result = roll_list(&here, all->r->store, NULL, no_stray, NULL);
 		for (at = 0; result == 0 && (e = roll_next(&here, &at));) {
 			if (roll_find(&all->roll, e->inv) != NULL)
@@ -516,49 +475,27 @@ add_orphans(struct everything *all, const struct days *days)
 	return result;
 }
 
-static void
-recover_entry(const struct recover *r, const char *inv)
-{
-	int fd;
-
-	if (store_running(r->store, inv))
-		return;
-	fd = recover_lock(r->store, inv);
-	if (fd == -1) {
-		if (errno != EWOULDBLOCK)
-			tell(r, RECOVER_FAILED, inv);
-		return;
-	}
-	if (recover_invocation(r, inv) == 0) {
-		store_run_unlink(r->store, inv, "status");
-		store_run_unlink(r->store, inv, "lock");
-	} else {
-		tell(r, RECOVER_FAILED, inv);
-	}
-	close(fd);
-}
-
 int
 recover_all(const struct recover *r)
 {
 	struct everything all = {.r = r};
 	struct roll_entry *e;
-	struct days days;
+	struct store_days days;
 	size_t i, at;
 	int result = 0;
 
-	if (list_days(r->store, &days) == -1)
+	if (store_days(r->store, &days) == -1)
 		return -1;
 	roll_init(&all.roll, "");
 	for (i = 0; i < days.n && result == 0; i++)
-		result = each_anchor(r, days.v[i], take_all, &all);
+		result = each_anchor(r, days.day[i], take_all, &all);
 	if (all.failed || result == -1 || add_orphans(&all, &days) == -1)
 		result = -1;
 	for (at = 0; result == 0 && (e = roll_next(&all.roll, &at)) != NULL;) {
 		if (!e->closed)
-			recover_entry(r, e->inv);
+			recover_one(r, e->inv);
 	}
 	roll_clear(&all.roll);
-	free(days.v);
+	free(days.day);
 	return result;
 }

@@ -27,25 +27,21 @@ struct recover {
 	const struct store *store;
 	struct digest	*digest;	/* a plain one */
 	const char	*spool;		/* the operator's directory, or NULL */
+	/* Its lock is held, and its status page is still there; or NULL. */
+	void		(*locked)(void *, const char *inv);
 	/* What became of what; called for each. name is an id or a file. */
 	void		(*tell)(void *, enum recover_did, const char *name);
 	void		*arg;
 };
 
-/*
- * One invocation, whose lock the caller holds. 0 when there is nothing left to
- * do for it, or -1 with errno.
- */
-int	recover_invocation(const struct recover *, const char *inv);
+/* One invocation, unless somebody holds its lock; its lock and its status page are
+ * removed when nothing is left to do. */
+void	recover_one(const struct recover *, const char *inv);
 
 /*
  * Everything in the ledger that is open and whose lock is free. 0, or -1 with
  * errno when it could not be looked at.
  */
 int	recover_all(const struct recover *);
-
-/* Take the lock of an invocation, made when it is missing: a descriptor, or -1
- * with EWOULDBLOCK when somebody holds it. */
-int	recover_lock(const struct store *, const char *inv);
 
 #endif

@@ -190,6 +190,12 @@ row_text(struct row *r, const char *name, const char *s, size_t len)
 }
 
 void
+row_string(struct row *r, const char *name, const char *s)
+{
+	row_text(r, name, s, s == NULL ? 0 : strlen(s));
+}
+
+void
 row_word(struct row *r, const char *name, const char *s)
 {
 	row_due(r, name);
@@ -377,4 +383,16 @@ row_read(const char *line, size_t len, bool host, const char *owner,
 bad:
 	errno = EBADMSG;
 	return -1;
+}
+
+bool
+row_text_of(const struct row_read *r, const char *name, char *out, size_t size)
+{
+	return json_text_of(r->payload, r->payload_len, name, out, size);
+}
+
+bool
+row_uint_of(const struct row_read *r, const char *name, uint64_t *out)
+{
+	return json_uint_of(r->payload, r->payload_len, name, out);
 }

@@ -81,9 +81,11 @@ void	row_begin_skill(struct row *, const char *kind, struct digest *);
 /*
  * One field each. row_text is for free text: what escapes to more than
  * ROW_TEXT_MAX bytes is cut at a character and gets its SHA-256 beside it as
- * NAME_sha256. NULL means null. row_json takes a text that is JSON already.
+ * NAME_sha256; row_string is the same for a text with its NUL. NULL means null.
+ * row_json takes a text that is JSON already.
  */
 void	row_text(struct row *, const char *name, const char *, size_t);
+void	row_string(struct row *, const char *name, const char *);
 void	row_word(struct row *, const char *name, const char *);
 void	row_int(struct row *, const char *name, int64_t);
 void	row_bool(struct row *, const char *name, bool);
@@ -130,6 +132,11 @@ struct row_read {
 	const char	*payload;	/* inside the line */
 	size_t		 payload_len;
 };
+
+/* Members of its payload: as json_text_of and json_uint_of (audit/json.h). */
+bool	row_text_of(const struct row_read *, const char *name, char *out,
+	    size_t size);
+bool	row_uint_of(const struct row_read *, const char *name, uint64_t *);
 
 /*
  * Read a line (without its line feed) that must have exactly our form: fixed

@@ -286,9 +286,17 @@ room_to_keep(struct segment *s)
 	return s->keep.max - s->keep.len;
 }
 
+/* A part that is only full, or waits for its sync, may take more later. */
+static bool
+may_go_on(int error)
+{
+	return error == ENOSPC || error == EDQUOT || error == EFBIG ||
+	       error == EAGAIN || error == ENOMEM;
+}
+
 /* Bytes into the part, and what is kept of them. 0, or -1 with errno. */
 static int
-put(struct segment *s, struct buf *from, size_t n)
+put_some(struct segment *s, struct buf *from, size_t n)
 {
 	size_t room = room_to_keep(s);
 	ssize_t done;
@@ -315,6 +323,22 @@ put(struct segment *s, struct buf *from, size_t n)
 	return 0;
 }
 
+/* The same; a part that fails is given up. */
+static int
+put(struct segment *s, struct buf *from, size_t n)
+{
+	int saved;
+
+	if (put_some(s, from, n) == 0)
+		return 0;
+	saved = errno;
+	if (!may_go_on(saved))
+		retire(s);
+	errno = saved;
+	return -1;
+}
+
+/* A spool that cannot be read is no fault of the part: it is tried again. */
 static int
 put_spool(struct segment *s)
 {
@@ -332,6 +356,7 @@ put_spool(struct segment *s)
 			       : pread(s->spool_fd, at, PIECE,
 				     (off_t)s->spool_at);
 		if (n <= 0) {
+			errno = n == 0 ? EIO : errno;
 			result = -1;
 			break;
 		}
@@ -356,14 +381,6 @@ is_pending(const struct segment *s)
 	       s->queue.len > 0;
 }
 
-/* A part that is only full, or waits for its sync, may take more later. */
-static bool
-may_go_on(int error)
-{
-	return error == ENOSPC || error == EDQUOT || error == EFBIG ||
-	       error == EAGAIN || error == ENOMEM;
-}
-
 static int
 put_all(struct segment *s)
 {
@@ -375,8 +392,6 @@ put_all(struct segment *s)
 		result = put_spool(s);
 	while (result == 0 && s->queue.len > 0)
 		result = put(s, &s->queue, s->queue.len);
-	if (result == -1 && !may_go_on(errno))
-		retire(s);
 	return result;
 }
 

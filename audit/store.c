@@ -358,6 +358,67 @@ store_segment_exists(const struct store *s, const char *day, const char *inv)
 }
 
 bool
+store_is_day(const char *s)
+{
+	size_t i;
+
+	for (i = 0; i < CLOCK_DAY_SIZE - 1; i++) {
+		if (i == 4 || i == 7 ? s[i] != '-' : s[i] < '0' || s[i] > '9')
+			return false;
+	}
+	return s[i] == '\0';
+}
+
+static int
+add_day(struct store_days *days, const char *day)
+{
+	void *grown;
+
+	grown = recallocarray(
+	    days->day, days->n, days->n + 1, sizeof(*days->day));
+	if (grown == NULL)
+		return -1;
+	days->day = grown;
+	strlcpy(days->day[days->n++], day, CLOCK_DAY_SIZE);
+	return 0;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+int
+store_days(const struct store *s, struct store_days *days)
+{
+	struct dirent *e;
+	DIR *d;
+	int fd, result = 0;
+
+	memset(days, 0, sizeof(*days));
+	fd = openat(s->audit_fd, ".", DIR_FLAGS);
+	d = fd == -1 ? NULL : fdopendir(fd);
+	if (d == NULL) {
+		if (fd != -1)
+			close(fd);
+		return -1;
+	}
+	while (result == 0 && (e = readdir(d)) != NULL) {
+		if (store_is_day(e->d_name))
+			result = add_day(days, e->d_name);
+	}
+	closedir(d);
+	if (result == -1) {
+		free(days->day);
+		memset(days, 0, sizeof(*days));
+	} else if (days->n > 0) {
+		qsort(days->day, days->n, sizeof(*days->day), by_name);
+	}
+	return result;
+}
+
+bool
 store_running(const struct store *s, const char *inv)
 {
 	char name[64];

@@ -77,6 +77,17 @@ int	store_sync_segment(int day_fd, const char *inv);
 int	store_segment_exists(const struct store *, const char *day,
 	    const char *inv);
 
+/* The days that have a directory, in order; free(day) when done. 0, or -1 with
+ * errno and nothing to free. */
+struct store_days {
+	char	(*day)[CLOCK_DAY_SIZE];
+	size_t	 n;
+};
+int	store_days(const struct store *, struct store_days *);
+
+/* Has it the form of a day, "2026-11-30"? */
+bool	store_is_day(const char *);
+
 /* Is the lock of an invocation held? The kernel drops it with its holder. */
 bool	store_running(const struct store *, const char *inv);
 

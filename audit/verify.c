@@ -104,47 +104,6 @@ unreadable(struct verify *v, const char *file)
 /* --- members of payloads that were scanned --- */
 
 static bool
-text_of(const struct row_read *r, const char *name, char *out, size_t size)
-{
-	struct json_span v;
-
-	out[0] = '\0';
-	if (!json_member(r->payload, r->payload_len, name, &v) || v.len < 2 ||
-	    v.p[0] != '"' || v.len - 2 >= size ||
-	    memchr(v.p, '\\', v.len) != NULL)
-		return false;
-	memcpy(out, v.p + 1, v.len - 2);
-	out[v.len - 2] = '\0';
-	return true;
-}
-
-static bool
-span_number(const struct json_span *v, uint64_t *out)
-{
-	size_t i;
-
-	*out = 0;
-	if (v->len == 0 || v->len > 18)
-		return false;
-	for (i = 0; i < v->len; i++) {
-		if (v->p[i] < '0' || v->p[i] > '9')
-			return false;
-		*out = *out * 10 + (uint64_t)(v->p[i] - '0');
-	}
-	return true;
-}
-
-static bool
-number_of(const struct row_read *r, const char *name, uint64_t *out)
-{
-	struct json_span v;
-
-	*out = 0;
-	return json_member(r->payload, r->payload_len, name, &v) &&
-	       span_number(&v, out);
-}
-
-static bool
 is_null(const struct row_read *r, const char *name)
 {
 	struct json_span v;
@@ -154,18 +113,6 @@ is_null(const struct row_read *r, const char *name)
 }
 
 /* --- days --- */
-
-static bool
-is_day(const char *s)
-{
-	size_t i;
-
-	for (i = 0; i < CLOCK_DAY_SIZE - 1; i++) {
-		if (i == 4 || i == 7 ? s[i] != '-' : s[i] < '0' || s[i] > '9')
-			return false;
-	}
-	return s[i] == '\0';
-}
 
 static struct roll *
 day_of(const struct verify *v, const char *day)
@@ -177,14 +124,6 @@ day_of(const struct verify *v, const char *day)
 			return &v->days[i - 1];
 	}
 	return NULL;
-}
-
-static int
-by_day(const void *a, const void *b)
-{
-	const struct roll *x = a, *y = b;
-
-	return strcmp(x->day, y->day);
 }
 
 static int
@@ -202,31 +141,20 @@ add_day(struct verify *v, const char *day)
 	return 0;
 }
 
-/* The days that have a directory; called again, those that are new. */
+/* The days that have a directory; called again, those that are new, which come
+ * later than all others, whatever the clock says. */
 static int
 list_days(struct verify *v)
 {
-	struct dirent *e;
-	int fd, result = 0;
-	size_t had = v->days_n;
-	DIR *d;
+	struct store_days days;
+	size_t i;
+	int result = 0;
 
-	fd =
-	    openat(v->store->audit_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d = fd == -1 ? NULL : fdopendir(fd);
-	if (d == NULL) {
-		if (fd != -1)
-			close(fd);
+	if (store_days(v->store, &days) == -1)
 		return -1;
-	}
-	while (result == 0 && (e = readdir(d)) != NULL) {
-		if (is_day(e->d_name))
-			result = add_day(v, e->d_name);
-	}
-	closedir(d);
-	/* New ones come later than all others, whatever the clock says. */
-	if (v->days_n > had + 1)
-		qsort(v->days + had, v->days_n - had, sizeof(*v->days), by_day);
+	for (i = 0; i < days.n && result == 0; i++)
+		result = add_day(v, days.day[i]);
+	free(days.day);
 	return result;
 }
 
@@ -374,7 +302,7 @@ in_order(struct verify *v, struct segment_check *c, const struct row_read *r,
 	} else if (!c->began && strcmp(r->by, "supervisor") != 0 &&
 		   strcmp(r->by, "recovery") != 0 &&
 		   !(kind == ROW_INVOKED_COMPLETED &&
-		       text_of(r, "outcome", outcome, sizeof(outcome)) &&
+		       row_text_of(r, "outcome", outcome, sizeof(outcome)) &&
 		       strcmp(outcome, "refused") == 0)) {
 		find(v, VERIFY_DAMAGED, c->file, c->line, "order",
 		    "stands before skill.invoked_started");
@@ -383,8 +311,8 @@ in_order(struct verify *v, struct segment_check *c, const struct row_read *r,
 	if (kind != ROW_INVOKED_COMPLETED)
 		return true;
 	c->ended = true;
-	if (!number_of(r, "calls", &calls) ||
-	    !number_of(r, "denied", &denied) ||
+	if (!row_uint_of(r, "calls", &calls) ||
+	    !row_uint_of(r, "denied", &denied) ||
 	    !is_count(calls, before->calls, before->lost) ||
 	    !is_count(denied, before->denied, before->lost)) {
 		find(v, VERIFY_DAMAGED, c->file, c->line, "counts",
@@ -477,13 +405,16 @@ keep_again(struct verify *v, struct segment_check *c, const char *line,
 		return false;
 	if (c->again_n > 0 && r.seq != c->again_from + c->again_n)
 		return true;
-	again = recallocarray(
-	    c->again, c->again_n, c->again_n + 1, sizeof(*c->again));
-	if (again == NULL) {
-		v->failed = true;
-		return false;
+	/* By steps that grow. */
+	if ((c->again_n & (c->again_n - 1)) == 0) {
+		again = recallocarray(c->again, c->again_n,
+		    c->again_n == 0 ? 1 : 2 * c->again_n, sizeof(*c->again));
+		if (again == NULL) {
+			v->failed = true;
+			return false;
+		}
+		c->again = again;
 	}
-	c->again = again;
 	if (c->again_n == 0)
 		c->again_from = r.seq;
 	strlcpy(c->again[c->again_n++], r.hash, DIGEST_HEX);
@@ -667,7 +598,7 @@ close_holds(struct verify *v, const struct segment_check *c, unsigned parts,
 	size_t i;
 
 	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		if (number_of(r, counts[i].name, &said) && said == counts[i].is)
+		if (row_uint_of(r, counts[i].name, &said) && said == counts[i].is)
 			continue;
 		if (i == 1 && said > w->rows)
 			find(v, VERIFY_DAMAGED, c->file, c->line + 1, "rows",
@@ -682,7 +613,7 @@ close_holds(struct verify *v, const struct segment_check *c, unsigned parts,
 			    w->inv, counts[i].name, said, counts[i].is);
 		return false;
 	}
-	if (!text_of(r, "head", text, sizeof(text)) ||
+	if (!row_text_of(r, "head", text, sizeof(text)) ||
 	    strcmp(text, w->head) != 0) {
 		find(v, VERIFY_DAMAGED, c->file, c->line, "head",
 		    "another last row was closed: %.100s:%" PRIu64, v->file,
@@ -691,7 +622,7 @@ close_holds(struct verify *v, const struct segment_check *c, unsigned parts,
 	}
 	if (w->torn_bytes == 0
 		? !is_null(r, "torn_sha256")
-		: !text_of(r, "torn_sha256", text, sizeof(text)) ||
+		: !row_text_of(r, "torn_sha256", text, sizeof(text)) ||
 		      strcmp(text, w->torn_sha256) != 0) {
 		find(v, VERIFY_DAMAGED, c->file, c->line + 1, "torn_sha256",
 		    "another fragment was closed: %.100s:%" PRIu64, v->file,
@@ -740,7 +671,7 @@ names_file(
 	char file[STORE_SEGMENT_NAME], name[STORE_SEGMENT_NAME];
 
 	store_segment_path(day, inv, part, name);
-	return text_of(r, "file", file, sizeof(file)) &&
+	return row_text_of(r, "file", file, sizeof(file)) &&
 	       strcmp(file, name) == 0;
 }
 
@@ -751,10 +682,10 @@ on_opened(struct verify *v, const struct row_read *r, const char *inv)
 	struct roll_entry *e;
 	struct roll *roll;
 
-	text_of(r, "file", file, sizeof(file));
+	row_text_of(r, "file", file, sizeof(file));
 	strlcpy(day, file, sizeof(day));
-	roll = is_day(day) ? day_of(v, day) : NULL;
-	if (!is_day(day) || !names_file(r, day, inv, 1) ||
+	roll = store_is_day(day) ? day_of(v, day) : NULL;
+	if (!store_is_day(day) || !names_file(r, day, inv, 1) ||
 	    strcmp(day, v->days[v->at].day) > 0) {
 		find_here(v, "file", "names no segment of this invocation");
 		return;
@@ -824,10 +755,10 @@ on_part(struct verify *v, const struct row_read *r, const char *inv)
 	e = must_be_open(v, inv, &roll);
 	if (e == NULL)
 		return;
-	if (!number_of(r, "part", &part) || part != e->parts + 1 ||
+	if (!row_uint_of(r, "part", &part) || part != e->parts + 1 ||
 	    !names_file(r, roll->day, inv, e->parts + 1) ||
-	    !number_of(r, "seq", &seq) || seq == 0 ||
-	    !text_of(r, "head", head, sizeof(head))) {
+	    !row_uint_of(r, "seq", &seq) || seq == 0 ||
+	    !row_text_of(r, "head", head, sizeof(head))) {
 		find_here(v, "part", "is not the next part of %s", inv);
 		return;
 	}
@@ -849,7 +780,7 @@ on_closed(struct verify *v, const struct row_read *r, const char *inv)
 		return;
 	e->closed = true;
 	if (segment_holds(v, roll, e, &c) && close_holds(v, &c, e->parts, r)) {
-		if (!text_of(r, "reason", reason, sizeof(reason)) ||
+		if (!row_text_of(r, "reason", reason, sizeof(reason)) ||
 		    strcmp(reason, "damaged") == 0)
 			find(v, VERIFY_DAMAGED, v->file, v->line, "closed",
 			    "%s was closed as damaged", inv);
@@ -858,7 +789,7 @@ on_closed(struct verify *v, const struct row_read *r, const char *inv)
 			    "has no skill.invoked_completed");
 		v->report->torn += c.walk.torn_bytes > 0;
 	}
-	if (number_of(r, "lost", &lost))
+	if (row_uint_of(r, "lost", &lost))
 		v->report->lost += lost;
 	roll_forget(e);
 	count_segment(v, roll);
@@ -870,7 +801,6 @@ on_marks(struct verify *v, const struct row_read *r)
 	struct json_span marks, one = { NULL, 0 };
 	char inv[STORE_UUID_SIZE], head[DIGEST_HEX];
 	struct roll_entry *e;
-	struct row_read at;
 	struct roll *roll;
 	uint64_t seq;
 
@@ -881,12 +811,11 @@ on_marks(struct verify *v, const struct row_read *r)
 		return;
 	}
 	while (json_element(marks.p, marks.len, &one)) {
-		memset(&at, 0, sizeof(at));
-		at.payload = one.p;
-		at.payload_len = one.len;
-		if (!text_of(&at, "invocation_id", inv, sizeof(inv)) ||
-		    !number_of(&at, "seq", &seq) ||
-		    !text_of(&at, "head", head, sizeof(head))) {
+		if (!json_text_of(one.p, one.len, "invocation_id", inv,
+			sizeof(inv)) ||
+		    !json_uint_of(one.p, one.len, "seq", &seq) ||
+		    !json_text_of(one.p, one.len, "head", head,
+			sizeof(head))) {
 			find_here(v, "mark", "has a mark of no row");
 			return;
 		}
@@ -901,13 +830,13 @@ sum_closed(struct verify *v, const struct row_read *r)
 {
 	uint64_t n;
 
-	number_of(r, "calls", &n);
+	row_uint_of(r, "calls", &n);
 	v->sum.calls += n;
-	number_of(r, "denied", &n);
+	row_uint_of(r, "denied", &n);
 	v->sum.denied += n;
-	number_of(r, "errors", &n);
+	row_uint_of(r, "errors", &n);
 	v->sum.errors += n;
-	number_of(r, "timeouts", &n);
+	row_uint_of(r, "timeouts", &n);
 	v->sum.timeouts += n;
 }
 
@@ -916,9 +845,9 @@ static void
 on_day(struct verify *v, const struct row_read *r)
 {
 	char day[CLOCK_DAY_SIZE], head[DIGEST_HEX];
-	bool named = text_of(r, "prev_day", day, sizeof(day));
+	bool named = row_text_of(r, "prev_day", day, sizeof(day));
 
-	text_of(r, "prev_head", head, sizeof(head));
+	row_text_of(r, "prev_head", head, sizeof(head));
 	if (!named && !is_null(r, "prev_day")) {
 		find_here(v, "link", "names no day");
 	} else if (!named && v->hseq > 0) {
@@ -936,7 +865,7 @@ on_invocation(struct verify *v, enum row_kind kind, const struct row_read *r)
 {
 	char inv[STORE_UUID_SIZE];
 
-	if (!text_of(r, "invocation_id", inv, sizeof(inv)) ||
+	if (!row_text_of(r, "invocation_id", inv, sizeof(inv)) ||
 	    !store_is_uuid(inv))
 		find_here(v, "payload", "names no invocation");
 	else if (kind == ROW_SEGMENT_OPENED)
@@ -1037,8 +966,8 @@ on_recovered(struct verify *v, const struct row_read *r)
 		gap->len--;
 	digest_text(v->digest, gap->data, gap->len, text);
 	if (gap->len == 0 || gap->failed || has_row(gap) ||
-	    !number_of(r, "torn_bytes", &bytes) || bytes != gap->len ||
-	    !text_of(r, "torn_sha256", said, sizeof(said)) ||
+	    !row_uint_of(r, "torn_bytes", &bytes) || bytes != gap->len ||
+	    !row_text_of(r, "torn_sha256", said, sizeof(said)) ||
 	    strcmp(said, text) != 0) {
 		if (gap->len > 0)
 			find_gap(v, VERIFY_DAMAGED);

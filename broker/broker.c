@@ -520,12 +520,6 @@ hash_arguments(struct broker *b, char hash[DIGEST_TEXT])
 	cJSON_Delete(array);
 }
 
-static void
-text_or_null(struct row *row, const char *name, const char *s)
-{
-	row_text(row, name, s, s == NULL ? 0 : strlen(s));
-}
-
 static bool
 record_start(struct broker *b)
 {
@@ -541,10 +535,10 @@ record_start(struct broker *b)
 	broker_layers(&b->result, &layers);
 	dispatch_subject(&b->dispatch, NULL, &s);
 	row_begin(&row, ROW_INVOKED_STARTED, &s, b->digest);
-	text_or_null(&row, "version", m->version);
+	row_string(&row, "version", m->version);
 	row_word(&row, "tenant_id", b->job->tenant);
-	text_or_null(&row, "caller_persona", b->job->persona);
-	text_or_null(&row, "request_id", b->job->request_id);
+	row_string(&row, "caller_persona", b->job->persona);
+	row_string(&row, "request_id", b->job->request_id);
 	row_word(&row, "args_hash", hash);
 	row_word(&row, "frontmatter_hash", m->frontmatter_hash);
 	row_json(&row, "sandbox", layers.data, layers.len);
@@ -562,7 +556,7 @@ record_end(struct broker *b)
 	struct row row;
 
 	row_begin(&row, ROW_INVOKED_COMPLETED, &s, b->digest);
-	text_or_null(&row, "version",
+	row_string(&row, "version",
 	    b->version[0] == '\0' ? NULL : b->version);
 	row_word(&row, "outcome", broker_outcome_word(r->outcome));
 	row_int(&row, "duration_ms", r->duration_ms);
@@ -578,7 +572,7 @@ record_end(struct broker *b)
 	row_int(&row, "denied", (int64_t)r->denied);
 	row_int(&row, "rejected", (int64_t)r->rejected);
 	row_word(&row, "by", r->by);
-	text_or_null(&row, "error_message",
+	row_string(&row, "error_message",
 	    r->error_message[0] == '\0' ? NULL : r->error_message);
 	dispatch_row(&b->dispatch, &row);
 }
@@ -698,7 +692,7 @@ attempt_row(struct broker *b, const char *call, const char *target,
 	dispatch_subject(&b->dispatch, NULL, &s);
 	row_begin(&row, ROW_CAP_BYPASS, &s, b->digest);
 	row_word(&row, "syscall", call);
-	text_or_null(&row, "target", target[0] == '\0' ? NULL : target);
+	row_string(&row, "target", target[0] == '\0' ? NULL : target);
 	row_int(&row, "count", (int64_t)count);
 	dispatch_row(&b->dispatch, &row);
 }
@@ -852,11 +846,20 @@ ask_for_help(struct broker *b, bool spool)
 	}
 }
 
+/* When nothing waits any more, by whatever flush, that is still to be told. */
+static int64_t
+ledger_retry_at(const struct broker *b)
+{
+	int64_t at = segment_retry_at(b->segment);
+
+	return at == INT64_MAX && dispatch_owes_rows(&b->dispatch) ? 0 : at;
+}
+
 /* Rows that wait: what they need is asked for, and they are tried again. */
 static void
 tend_ledger(struct broker *b)
 {
-	if (clock_boot() < segment_retry_at(b->segment))
+	if (clock_boot() < ledger_retry_at(b))
 		return;
 	ask_for_help(b, false);
 	dispatch_retry(&b->dispatch);
@@ -865,11 +868,7 @@ tend_ledger(struct broker *b)
 static int
 ledger_due(const struct broker *b)
 {
-	int64_t at = segment_retry_at(b->segment), left = at - clock_boot();
-
-	if (at == INT64_MAX)
-		return -1;
-	return left <= 0 ? 0 : (int)(left / CLOCK_MS) + 1;
+	return clock_until_ms(ledger_retry_at(b));
 }
 
 /* At the end of the invocation: what waits finds a part, or the spool. */
@@ -923,11 +922,9 @@ mark(struct broker *b)
 static int
 mark_due(const struct broker *b)
 {
-	int64_t left = b->mark_at - clock_boot();
-
-	if (segment_last(b->segment) == b->marked)
-		return -1;
-	return left <= 0 ? 0 : (int)(left / CLOCK_MS) + 1;
+	return segment_last(b->segment) == b->marked
+	    ? -1
+	    : clock_until_ms(b->mark_at);
 }
 
 static void
@@ -991,8 +988,8 @@ poll_timeout(const struct broker *b)
 	due[0] = dispatch_due(&b->dispatch);
 	due[1] = server_has_room(b->server, NULL) ? http_due(b->dispatch.http)
 						   : -1;
-	due[2] = server_has_room(b->server, NULL) ? bash_due(b->dispatch.bash)
-						   : -1;
+	due[2] = bash_due(
+	    b->dispatch.bash, server_has_room(b->server, NULL));
 	due[3] = mark_due(b);
 	due[4] = ledger_due(b);
 	for (i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
@@ -1132,7 +1129,8 @@ judge_end(struct broker *b)
 		set_outcome(b, BROKER_NO_CONNECT, EXIT_RUN_DEADLINE, "clock");
 	} else if (b->ending == END_CALLER) {
 		set_outcome(b, BROKER_KILLED,
-		    128 + (caller_signal == 0 ? SIGTERM : caller_signal),
+		    EXIT_RUN_SIGNAL +
+			(caller_signal == 0 ? SIGTERM : caller_signal),
 		    "caller");
 	} else if (b->ending == END_CLOCK || b->clockwork.terminated) {
 		set_outcome(b, BROKER_TIMEOUT, EXIT_RUN_DEADLINE, "clock");
@@ -1316,8 +1314,6 @@ set_up(struct broker *b)
 	if (!protect_places(b) || !open_counters(b))
 		return false;
 	inv->protect = b->protect;
-	inv->places = b->places;
-	inv->places_n = b->places_n;
 	b->dispatch.inv = inv;
 	b->dispatch.counters = b->counters;
 	b->dispatch.log = &b->log;

@@ -6,12 +6,12 @@
 #include <sys/socket.h>
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "audit/json.h"
 #include "broker/broker.h"
+#include "enforce/fdpass.h"
 
 static const char *const outcomes[] = {
 	[BROKER_SUCCESS] = "success",
@@ -32,27 +32,8 @@ broker_outcome_word(enum broker_outcome o)
 int
 broker_send_fd(int fd, const struct broker_message *m, int pass)
 {
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} ancillary = { .room = { 0 } };
-	struct iovec io = { (void *)(uintptr_t)m, sizeof(*m) };
-	struct msghdr h = { .msg_iov = &io, .msg_iovlen = 1 };
-	struct cmsghdr *c;
-	ssize_t n;
+	ssize_t n = fdpass_send(fd, m, sizeof(*m), &pass, pass != -1, 0);
 
-	if (pass != -1) {
-		h.msg_control = &ancillary;
-		h.msg_controllen = sizeof(ancillary);
-		c = CMSG_FIRSTHDR(&h);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &pass, sizeof(int));
-	}
-	do
-		n = sendmsg(fd, &h, MSG_NOSIGNAL);
-	while (n == -1 && errno == EINTR);
 	return n == (ssize_t)sizeof(*m) ? 0 : -1;
 }
 
@@ -67,28 +48,12 @@ broker_send(int fd, const struct broker_message *m)
 int
 broker_receive(int fd, struct broker_message *m, bool block, int *passed)
 {
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} ancillary;
-	struct iovec io = { m, sizeof(*m) };
-	struct msghdr h = { .msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &ancillary,
-		.msg_controllen = sizeof(ancillary) };
-	struct cmsghdr *c;
 	ssize_t n;
 
-	*passed = -1;
-	do
-		n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC | (block ? 0 : MSG_DONTWAIT));
-	while (n == -1 && errno == EINTR);
+	n = fdpass_receive(
+	    fd, m, sizeof(*m), passed, 1, block ? 0 : MSG_DONTWAIT);
 	if (n == -1)
 		return -1;
-	c = n == 0 ? NULL : CMSG_FIRSTHDR(&h);
-	if (c != NULL && c->cmsg_level == SOL_SOCKET &&
-	    c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(passed, CMSG_DATA(c), sizeof(int));
 	if (n != (ssize_t)sizeof(*m) || (unsigned)m->type > BROKER_KILL ||
 	    (unsigned)m->result.outcome > BROKER_REFUSED) {
 		if (*passed != -1)

@@ -99,6 +99,12 @@ tell_lost(struct dispatch *d)
 	dispatch_row(d, &row);
 }
 
+bool
+dispatch_owes_rows(const struct dispatch *d)
+{
+	return d->warned_ledger || is_losing(d);
+}
+
 void
 dispatch_retry(struct dispatch *d)
 {
@@ -131,15 +137,13 @@ dispatch_subject(
 
 /* The name of what was decided on, unless the operator leaves it out. */
 static void
-resource_field(const struct dispatch *d, const struct call *c, struct row *row,
-    const char *field)
+resource_field(const struct dispatch *d, struct row *row, const char *field,
+    const char *name)
 {
-	const char *name = c->check.on.name;
-
 	if (name == NULL || !d->inv->policy->audit_resources)
 		row_word(row, field, NULL);
 	else
-		row_text(row, field, name, strlen(name));
+		row_string(row, field, name);
 }
 
 static void
@@ -155,7 +159,7 @@ record_started(struct dispatch *d, struct call *c)
 	row_begin(&row, ROW_TOOL_STARTED, &s, d->inv->digest);
 	row_word(&row, "tool_name", c->check.tool->name);
 	row_word(&row, "args_hash", c->record.args_hash);
-	resource_field(d, c, &row, "resource");
+	resource_field(d, &row, "resource", c->check.on.name);
 	row_int(&row, "call", (int64_t)c->record.number);
 	dispatch_row(d, &row);
 	counters_add(d->counters, calls);
@@ -219,14 +223,11 @@ denied_row(struct dispatch *d, const struct call *c, const char *tool,
 
 	dispatch_subject(d, c, &s);
 	row_begin(&row, ROW_TOOL_DENIED, &s, d->inv->digest);
-	row_text(&row, "tool_name", tool, tool == NULL ? 0 : strlen(tool));
+	row_string(&row, "tool_name", tool);
 	row_word(&row, "reason", verdict_info(reason)->reason);
 	row_word(&row, "attempted_args_hash",
 	    args_hash[0] == '\0' ? NULL : args_hash);
-	if (violation == NULL || !d->inv->policy->audit_resources)
-		row_word(&row, "violation", NULL);
-	else
-		row_text(&row, "violation", violation, strlen(violation));
+	resource_field(d, &row, "violation", violation);
 	/* Refused while it runs: the number says which start it belongs to. */
 	if (c != NULL && c->record.number != 0)
 		row_int(&row, "call", (int64_t)c->record.number);
@@ -261,11 +262,7 @@ dispatch_unfold(struct dispatch *d, bool last)
 int
 dispatch_due(const struct dispatch *d)
 {
-	int64_t left = d->fold.until - clock_boot();
-
-	if (d->fold.count == 0)
-		return -1;
-	return left <= 0 ? 0 : (int)(left / CLOCK_MS) + 1;
+	return d->fold.count == 0 ? -1 : clock_until_ms(d->fold.until);
 }
 
 static uint64_t

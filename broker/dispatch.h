@@ -81,6 +81,9 @@ void	dispatch_unfold(struct dispatch *, bool last);
 /* Milliseconds until dispatch_unfold is due, or -1. */
 int	dispatch_due(const struct dispatch *);
 
+/* Is there something that dispatch_retry has to tell, though no row waits? */
+bool	dispatch_owes_rows(const struct dispatch *);
+
 /* Try to write the rows that wait, and tell of those that were lost. */
 void	dispatch_retry(struct dispatch *);
 

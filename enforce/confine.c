@@ -26,6 +26,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "enforce/fdpass.h"
 #include "enforce/filter.h"
 #include "enforce/landlock.h"
 
@@ -676,27 +677,13 @@ step_connect_guard(const struct confine_plan *p)
 static int
 step_seccomp(const struct confine_plan *p)
 {
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} ancillary = { .room = { 0 } };
-	struct iovec io = { (char[1]){ 'l' }, 1 };
-	struct msghdr m = { .msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &ancillary,
-		.msg_controllen = sizeof(ancillary) };
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-	int fd;
 	ssize_t n;
+	int fd;
 
 	fd = filter_enter(p->filter, p->listen);
 	if (fd == -1 || !p->listen)
 		return fd;
-	h->cmsg_level = SOL_SOCKET;
-	h->cmsg_type = SCM_RIGHTS;
-	h->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(h), &fd, sizeof(int));
-	n = sendmsg(CONFINE_NOTIFY_FD, &m, MSG_NOSIGNAL);
+	n = fdpass_send(CONFINE_NOTIFY_FD, "l", 1, &fd, 1, 0);
 	close(fd);
 	close(CONFINE_NOTIFY_FD);
 	return n == 1 ? 0 : -1;

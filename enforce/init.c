@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "enforce/fdpass.h"
 #include "enforce/narrow.h"
 #include "enforce/probe.h"
 
@@ -46,63 +47,13 @@ struct init {
 ssize_t
 init_send(int fd, const struct init_control *c, int pass, int flags)
 {
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} ancillary = { .room = { 0 } };
-	struct iovec io = { (void *)(uintptr_t)c, sizeof(*c) };
-	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1 };
-	struct cmsghdr *h;
-	ssize_t n;
-
-	if (pass != -1) {
-		m.msg_control = &ancillary;
-		m.msg_controllen = sizeof(ancillary);
-		h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(h), &pass, sizeof(int));
-	}
-	do
-		n = sendmsg(fd, &m, flags | MSG_NOSIGNAL);
-	while (n == -1 && errno == EINTR);
-	return n;
-}
-
-static ssize_t
-receive(int fd, void *p, size_t len, int *passed, int flags)
-{
-	union {
-		char room[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} ancillary;
-	struct iovec io = { p, len };
-	struct msghdr m = { .msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &ancillary,
-		.msg_controllen = sizeof(ancillary) };
-	struct cmsghdr *h;
-	ssize_t n;
-
-	*passed = -1;
-	do
-		n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
-	while (n == -1 && errno == EINTR);
-	if (n <= 0)
-		return n;
-	h = CMSG_FIRSTHDR(&m);
-	if (h != NULL && h->cmsg_level == SOL_SOCKET &&
-	    h->cmsg_type == SCM_RIGHTS &&
-	    h->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(passed, CMSG_DATA(h), sizeof(int));
-	return n;
+	return fdpass_send(fd, c, sizeof(*c), &pass, pass != -1, flags);
 }
 
 ssize_t
 init_receive(int fd, struct init_control *c, int *passed, int flags)
 {
-	return receive(fd, c, sizeof(*c), passed, flags);
+	return fdpass_receive(fd, c, sizeof(*c), passed, 1, flags);
 }
 
 /* READY and EXEC: the broker is waiting for it. */
@@ -417,7 +368,7 @@ on_listener(struct init *in)
 	char drop;
 
 	if (in->notify.fd == -1) {
-		receive(in->notify_socket, &drop, 1, &in->notify.fd,
+		fdpass_receive(in->notify_socket, &drop, 1, &in->notify.fd, 1,
 		    MSG_DONTWAIT);
 		close(in->notify_socket);
 		in->notify_socket = -1;

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "enforce/path.h"
+
 struct mount {
 	uint64_t id;
 	unsigned major;
@@ -162,16 +164,6 @@ mounts_origin(
 	return false;
 }
 
-/* Is path this place or below it? "" is the root directory. */
-static bool
-is_at_or_below(const char *path, const char *place)
-{
-	size_t n = strlen(place);
-
-	return strncmp(path, place, n) == 0 &&
-	       (path[n] == '/' || path[n] == '\0');
-}
-
 bool
 mounts_name(const struct mounts *m, const char *path, size_t nth,
     char name[PATH_MAX])
@@ -182,7 +174,7 @@ mounts_name(const struct mounts *m, const char *path, size_t nth,
 	int n;
 
 	for (i = 0; i < m->n; i++) {
-		if (is_at_or_below(path, m->v[i].point) &&
+		if (path_is_within(path, m->v[i].point) &&
 		    (in == NULL || strlen(m->v[i].point) >= strlen(in->point)))
 			in = &m->v[i];
 	}
@@ -195,7 +187,7 @@ mounts_name(const struct mounts *m, const char *path, size_t nth,
 	for (i = 0; i < m->n; i++) {
 		v = &m->v[i];
 		if (v->major != in->major || v->minor != in->minor ||
-		    !is_at_or_below(inside, v->root) || nth-- > 0)
+		    !path_is_within(inside, v->root) || nth-- > 0)
 			continue;
 		n = snprintf(name, PATH_MAX, "%s%s", v->point,
 		    inside + strlen(v->root));

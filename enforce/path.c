@@ -1418,6 +1418,15 @@ path_judged_clear(struct path_judged *j)
 	path_judged_init(j);
 }
 
+bool
+path_is_within(const char *path, const char *place)
+{
+	size_t n = strlen(place);
+
+	return n == 0 || (strncmp(path, place, n) == 0 &&
+			     (path[n] == '/' || path[n] == '\0'));
+}
+
 int
 path_reopen(int fd, int flags)
 {

@@ -127,6 +127,9 @@ int	path_dir_look(const struct path_protect *, const struct path_judged *,
 bool	path_dir_vouches(const struct path_protect *, const struct path_dir *,
 	    const char *name, const struct stat *, uint64_t mount);
 
+/* Is the path this place, or below it? "" is the root, or all of memory. */
+bool	path_is_within(const char *path, const char *place);
+
 /*
  * Open again, for I/O, the object behind an O_PATH descriptor, through
  * /proc/self/fd and never by name; flags as in open(2) but O_CREAT, O_EXCL and

@@ -476,12 +476,16 @@ take_shares(struct confine_plan *p)
 {
 	struct share *s;
 	size_t i;
-	int map_fd = mapping_namespace(0, p->host_uid), result = 0;
+	int map_fd = -1, result = 0;
+	bool asked = false;
 
 	for (i = 0; i < p->shares.n && result == 0; i++) {
 		s = &p->shares.v[i];
 		if (s->kind == SHARE_EMPTY)
 			continue;
+		if (!asked)
+			map_fd = mapping_namespace(0, p->host_uid);
+		asked = true;
 		s->tree_fd = take_tree(s->source_fd, map_fd);
 		if (s->tree_fd == -1)
 			result = -1;

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "enforce/fdpass.h"
 #include "enforce/narrow.h"
 #include "enforce/spawn.h"
 
@@ -54,29 +55,11 @@ struct spawner {
 
 int
 spawner_send(int channel_fd, const struct spawner_message *m, const int fds[],
-    size_t n)
+    size_t n, bool wait)
 {
-	union {
-		char room[CMSG_SPACE(SPAWNER_FDS * sizeof(int))];
-		struct cmsghdr align;
-	} ancillary = { .room = { 0 } };
-	struct iovec io = { (void *)(uintptr_t)m, sizeof(*m) };
-	struct msghdr h = { .msg_iov = &io, .msg_iovlen = 1 };
-	struct cmsghdr *c;
-	ssize_t sent;
+	ssize_t sent = fdpass_send(
+	    channel_fd, m, sizeof(*m), fds, n, wait ? 0 : MSG_DONTWAIT);
 
-	if (n > 0) {
-		h.msg_control = &ancillary;
-		h.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		c = CMSG_FIRSTHDR(&h);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, n * sizeof(int));
-	}
-	do
-		sent = sendmsg(channel_fd, &h, MSG_NOSIGNAL);
-	while (sent == -1 && errno == EINTR);
 	return sent == (ssize_t)sizeof(*m) ? 0 : -1;
 }
 
@@ -84,34 +67,14 @@ int
 spawner_receive(int channel_fd, struct spawner_message *m,
     int fds[SPAWNER_FDS], bool wait)
 {
-	union {
-		char room[CMSG_SPACE(SPAWNER_FDS * sizeof(int))];
-		struct cmsghdr align;
-	} ancillary;
-	struct iovec io = { m, sizeof(*m) };
-	struct msghdr h = { .msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &ancillary,
-		.msg_controllen = sizeof(ancillary) };
-	struct cmsghdr *c;
 	ssize_t n;
-	size_t i;
 
-	for (i = 0; i < SPAWNER_FDS; i++)
-		fds[i] = -1;
-	do
-		n = recvmsg(channel_fd, &h,
-		    MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
-	while (n == -1 && errno == EINTR);
+	n = fdpass_receive(channel_fd, m, sizeof(*m), fds, SPAWNER_FDS,
+	    wait ? 0 : MSG_DONTWAIT);
 	if (n == -1 && errno == EAGAIN)
 		return 0;
 	if (n != (ssize_t)sizeof(*m))
 		return -1;
-	c = CMSG_FIRSTHDR(&h);
-	if (c != NULL && c->cmsg_level == SOL_SOCKET &&
-	    c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len <= CMSG_LEN(SPAWNER_FDS * sizeof(int)))
-		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
 	m->text[sizeof(m->text) - 1] = '\0';
 	return 1;
 }
@@ -128,7 +91,7 @@ fail(const struct spawner *s, uint64_t id, int code, const char *why)
 	m.id = id;
 	m.code = code;
 	strlcpy(m.text, why, sizeof(m.text));
-	spawner_send(s->channel_fd, &m, NULL, 0);
+	spawner_send(s->channel_fd, &m, NULL, 0, true);
 }
 
 /* Pipes, and a file for the command; nothing else becomes the sandbox's own. */
@@ -193,7 +156,7 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 	/* Its own, so that it may open them again by /dev/stderr and the like. */
 	for (i = SPAWNER_STDIN; plan.root && i < SPAWNER_FDS; i++) {
 		if (fchown(fds[i], plan.host_uid, plan.host_gid) == -1) {
-			fail(s, request->id, 0, strerror(errno));
+			fail(s, request->id, SPAWNER_NO_SANDBOX, strerror(errno));
 			return;
 		}
 	}
@@ -222,7 +185,7 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 		    box.failed != NULL &&
 			    strcmp(box.failed, "working_directory") == 0
 			? SPAWNER_NO_CWD
-			: 0,
+			: SPAWNER_NO_SANDBOX,
 		    why);
 		return;
 	}
@@ -231,7 +194,7 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 	m.what = SPAWNER_STARTED;
 	m.id = request->id;
 	if (spawner_send(s->channel_fd, &m,
-		(int[]){ box.control_fd, box.init_pidfd }, 2) == -1)
+		(int[]){ box.control_fd, box.init_pidfd }, 2, true) == -1)
 		return;
 	/* The broker's ends are the only ones from now on. */
 	close(box.control_fd);
@@ -241,7 +204,7 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 	code = spawn_go(&box);
 	if (code != 0) {
 		spawn_kill(&box);
-		fail(s, request->id, 0, strerror(code));
+		fail(s, request->id, SPAWNER_NO_SANDBOX, strerror(code));
 	}
 	watch(s, request->id, &plan.shares, &box);
 }
@@ -265,7 +228,7 @@ do_net(const struct spawner *s, uint64_t id, int fd)
 	memset(&m, 0, sizeof(m));
 	m.what = SPAWNER_STARTED;
 	m.id = id;
-	if (spawner_send(s->channel_fd, &m, &pidfd, 1) == -1)
+	if (spawner_send(s->channel_fd, &m, &pidfd, 1, true) == -1)
 		return;
 	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) == -1 &&
 	    errno == EINTR)
@@ -304,7 +267,7 @@ tell_gone(const struct spawner *s, uint64_t id)
 	memset(&m, 0, sizeof(m));
 	m.what = SPAWNER_GONE;
 	m.id = id;
-	spawner_send(s->channel_fd, &m, NULL, 0);
+	spawner_send(s->channel_fd, &m, NULL, 0, true);
 }
 
 static void
@@ -335,7 +298,7 @@ serve(struct spawner *s, const struct spawner_message *m,
 	for (i = 0; i < need && fds[i] != -1; i++)
 		;
 	if (i < need || s->n == CHILDREN_MAX) {
-		fail(s, m->id, 0, "too much at once");
+		fail(s, m->id, SPAWNER_NO_SANDBOX, "too much at once");
 		tell_gone(s, m->id);
 		return;
 	}
@@ -343,7 +306,7 @@ serve(struct spawner *s, const struct spawner_message *m,
 	if (pid == 0)
 		child(s, m, fds, parent);
 	if (pid == -1) {
-		fail(s, m->id, 0, strerror(errno));
+		fail(s, m->id, SPAWNER_NO_SANDBOX, strerror(errno));
 		tell_gone(s, m->id);
 		return;
 	}

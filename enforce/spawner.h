@@ -56,9 +56,10 @@ struct spawner_work {
 int	spawner_start(const struct confine_plan *, const struct spawner_work *,
 	    const int keep[], size_t n, pid_t *pid);
 
-/* One message with n descriptors. 0, or -1 with errno; does not wait. */
+/* One message with n descriptors. 0, or -1 with errno: EAGAIN when there is no room
+ * for it and wait is false, as it is for the broker. */
 int	spawner_send(int channel_fd, const struct spawner_message *,
-	    const int fds[], size_t n);
+	    const int fds[], size_t n, bool wait);
 
 /*
  * Receive one; fds that did not come are -1. 1, 0 when there is none and

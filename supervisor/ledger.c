@@ -35,12 +35,6 @@ struct asked {
 	bool json;
 };
 
-static bool
-is_uuid(const char *s)
-{
-	return strlen(s) == STORE_UUID_SIZE - 1 && store_is_uuid(s);
-}
-
 /* --- verify --- */
 
 static const char verify_usage[] =
@@ -240,13 +234,6 @@ take_expect(const char *text, struct verify_wish *w)
 	       strspn(w->expect_hash, "0123456789abcdef") == DIGEST_HEX - 1;
 }
 
-static bool
-is_day(const char *s)
-{
-	return strlen(s) == CLOCK_DAY_SIZE - 1 && s[4] == '-' && s[7] == '-' &&
-	       strspn(s, "0123456789-") == CLOCK_DAY_SIZE - 1;
-}
-
 int
 ledger_verify(int argc, char **argv)
 {
@@ -297,8 +284,8 @@ ledger_verify(int argc, char **argv)
 		}
 	}
 	if (!fine || optind < argc || (a.invocation != NULL && a.day != NULL) ||
-	    (a.invocation != NULL && !is_uuid(a.invocation)) ||
-	    (a.day != NULL && !is_day(a.day)) || !take_expect(a.expect, &w)) {
+	    (a.invocation != NULL && !store_is_uuid(a.invocation)) ||
+	    (a.day != NULL && !store_is_day(a.day)) || !take_expect(a.expect, &w)) {
 		fputs(verify_usage, stderr);
 		return EXIT_USAGE;
 	}

@@ -480,7 +480,6 @@ command(int argc, char **argv, const struct option *options, const char *usage,
 			fine = false;
 	}
 	if (!fine || optind < argc || a.invocation == NULL ||
-	    strlen(a.invocation) != STORE_UUID_SIZE - 1 ||
 	    !store_is_uuid(a.invocation)) {
 		fputs(usage, stderr);
 		return EXIT_USAGE;

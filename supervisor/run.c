@@ -75,7 +75,7 @@ struct run {
 	bool anchored;
 	uint64_t marked; /* the last row that a mark tells of */
 	struct books_parts parts;
-	int part_fd; /* of the newest, for marks; or -1 */
+	int part_fd; /* of the newest, an opening of our own; or -1 */
 	bool books_closed;
 	/* the broker */
 	pid_t pid;
@@ -401,6 +401,22 @@ count_in(struct run *r)
 	return 0;
 }
 
+/*
+ * The kernel tells an error once for each opening of a file, and only to those
+ * that were there: so the supervisor has one of its own, from before the broker
+ * writes, and takes nothing from it.
+ */
+static void
+hold_part(struct run *r, unsigned part)
+{
+	char name[STORE_SEGMENT_NAME];
+
+	if (r->part_fd != -1)
+		close(r->part_fd);
+	store_segment_path(r->day, r->job.invocation, part, name);
+	r->part_fd = store_ledger_file(&r->store, name);
+}
+
 static int
 create_files(struct run *r)
 {
@@ -429,6 +445,7 @@ create_files(struct run *r)
 	snprintf(r->segment, sizeof(r->segment), "%s/%.68s", r->day, name);
 	if (r->job.segment_fd == -1)
 		return give_up(r, "ledger: segment: %s", strerror(errno));
+	hold_part(r, 1);
 	return count_in(r);
 }
 
@@ -790,23 +807,6 @@ on_loaded(struct run *r, const struct broker_message *m)
 	broker_send(r->control_fd, &answer);
 }
 
-/*
- * The kernel tells an error once for each opening of a file, and what is told
- * here the broker must not miss: the supervisor has an opening of its own.
- */
-static int
-sync_part(struct run *r)
-{
-	char name[STORE_SEGMENT_NAME];
-
-	if (r->part_fd == -1) {
-		store_segment_path(
-		    r->day, r->job.invocation, r->parts.n, name);
-		r->part_fd = store_ledger_file(&r->store, name);
-	}
-	return r->part_fd == -1 ? -1 : fdatasync(r->part_fd);
-}
-
 /* An anchor for what has grown: its end cannot be cut off unseen any more. It
  * never claims what is not on disk. */
 static void
@@ -818,9 +818,8 @@ on_mark(struct run *r, const struct broker_message *m)
 
 	if (!r->anchored || !is_hash(m->head) || m->seq <= r->marked)
 		return;
-	r->marked = m->seq;
 	if (r->settings.policy.audit_sync != POLICY_SYNC_NONE &&
-	    sync_part(r) == -1) {
+	    fdatasync(r->part_fd) == -1) {
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
 		return;
 	}
@@ -833,6 +832,8 @@ on_mark(struct run *r, const struct broker_message *m)
 	    anchor_append(&r->store, &row, ROW_BY_SUPERVISOR, r->digest,
 		&anchor) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: segment_mark");
+	else
+		r->marked = m->seq;
 	row_clear(&row);
 }
 
@@ -857,6 +858,8 @@ new_part(struct run *r, const struct broker_message *m)
 	b.walk.seq = m->seq - 1;
 	strlcpy(b.walk.head, m->head, sizeof(b.walk.head));
 	fd = books_part(&b);
+	if (fd != -1)
+		hold_part(r, b.parts.n);
 	r->parts = b.parts;
 	return fd;
 }
@@ -875,13 +878,8 @@ on_want_part(struct run *r, const struct broker_message *m)
 	memset(&answer, 0, sizeof(answer));
 	answer.type = BROKER_PART;
 	broker_send_fd(r->control_fd, &answer, fd);
-	if (fd == -1)
-		return;
-	close(r->job.segment_fd);
-	r->job.segment_fd = fd;
-	if (r->part_fd != -1)
-		close(r->part_fd);
-	r->part_fd = -1;
+	if (fd != -1)
+		close(fd);
 }
 
 static void
@@ -1052,9 +1050,8 @@ close_books(struct run *r)
 
 	b.sync = sync;
 
-	r->books_closed = !r->anchored; /* an empty file: recovery's to remove */
 	if (!r->anchored)
-		return;
+		return; /* an empty file: sweep's to remove */
 	b.parts = r->parts;
 	strlcpy(b.day, r->day, sizeof(b.day));
 	if (books_walk(&b) == -1) {
@@ -1072,7 +1069,7 @@ close_books(struct run *r)
 		say(r, LOG_LEVEL_ERROR, "ledger: last part");
 		return;
 	}
-	if (sync && books_sync(&b) == -1) {
+	if (sync && (fdatasync(r->part_fd) == -1 || books_sync(&b) == -1)) {
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
 		return;
 	}
@@ -1080,10 +1077,11 @@ close_books(struct run *r)
 		!r->have_result				? "crash"
 		    : !completed || r->result.lost > 0 ? "incomplete"
 							: "normal",
-		r->result.lost, &r->closed) == -1)
+		r->result.lost, &r->closed) == -1) {
 		say(r, LOG_LEVEL_ERROR, "ledger: segment_closed");
-	else
-		r->books_closed = true;
+		return;
+	}
+	r->books_closed = true;
 	if (sync && anchor_sync(&r->store, &r->closed) == -1)
 		say(r, LOG_LEVEL_ERROR, "ledger: sync");
 	if (anchor_keep_totals(&r->store, r->closed.day) == -1)

@@ -26,7 +26,6 @@
 #define SOME 16 /* locks that one start looks at */
 
 struct sweep {
-	const struct store *store;
 	struct recover recover;
 	const char *socket_dir; /* where sockets are now; or NULL */
 	const struct log *log;	/* NULL: standard output */
@@ -58,16 +57,18 @@ on_done(void *arg, enum recover_did did, const char *name)
 		printf("%s %s%s%s\n", sentences[did], name, dash, why);
 }
 
+/* Its lock is held, so nobody listens there. */
 static void
-remove_socket(struct sweep *s, const char *inv)
+remove_socket(void *arg, const char *inv)
 {
+	struct sweep *s = arg;
 	struct counters page;
 	char name[64];
 	bool removed = false;
 	int fd;
 
 	snprintf(name, sizeof(name), "%.36s.status", inv);
-	fd = openat(s->store->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(s->recover.store->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd != -1 && counters_read(fd, &page) == 0 &&
 	    page.socket_dir[0] == '/')
 		removed = socket_sweep(page.socket_dir, inv,
@@ -84,24 +85,6 @@ remove_socket(struct sweep *s, const char *inv)
 		printf("removed the socket of %s\n", inv);
 }
 
-/* All of one invocation, unless somebody holds its lock. */
-static void
-sweep_one(struct sweep *s, const char *inv)
-{
-	int fd = recover_lock(s->store, inv);
-
-	if (fd == -1)
-		return;
-	remove_socket(s, inv);
-	if (recover_invocation(&s->recover, inv) == -1) {
-		on_done(s, RECOVER_FAILED, inv);
-	} else {
-		store_run_unlink(s->store, inv, "status");
-		store_run_unlink(s->store, inv, "lock");
-	}
-	close(fd);
-}
-
 /* The locks in run/ that nobody holds, at most so many. */
 static int
 sweep_locks(struct sweep *s, size_t most)
@@ -112,7 +95,7 @@ sweep_locks(struct sweep *s, size_t most)
 	DIR *d;
 	int fd;
 
-	fd = openat(s->store->run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(s->recover.store->run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	d = fd == -1 ? NULL : fdopendir(fd);
 	if (d == NULL) {
 		if (fd != -1)
@@ -126,9 +109,10 @@ sweep_locks(struct sweep *s, size_t most)
 		strlcpy(inv, e->d_name, sizeof(inv));
 		if (!store_is_uuid(inv))
 			continue;
+		if (store_running(s->recover.store, inv))
+			continue;
 		seen++;
-		if (!store_running(s->store, inv))
-			sweep_one(s, inv);
+		recover_one(&s->recover, inv);
 	}
 	closedir(d);
 	return 0;
@@ -139,10 +123,10 @@ sweep_init(struct sweep *s, const struct store *store, const char *spool,
     struct digest *digest)
 {
 	memset(s, 0, sizeof(*s));
-	s->store = store;
 	s->recover.store = store;
 	s->recover.digest = digest;
 	s->recover.spool = spool;
+	s->recover.locked = remove_socket;
 	s->recover.tell = on_done;
 	s->recover.arg = s;
 }
@@ -196,7 +180,8 @@ sweep_store(const struct settings *settings)
 	}
 	sweep_init(&s, &store, settings->policy.spool, digest);
 	s.socket_dir = settings->policy.socket_dir;
-	if (sweep_locks(&s, SIZE_MAX) == -1 || recover_all(&s.recover) == -1) {
+	/* What has no books has a lock at most. */
+	if (recover_all(&s.recover) == -1 || sweep_locks(&s, SIZE_MAX) == -1) {
 		warn("sweep");
 		result = EXIT_FAILED;
 	}

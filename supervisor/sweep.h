@@ -10,9 +10,9 @@
  */
 
 /*
- * spool is the operator's directory for it, or NULL.
- * Look at a few locks, whichever; recover those that nobody holds and say so in
- * the log. Each start of a supervisor does, so the rest has its turn.
+ * Recover a few of those that nobody holds, whichever, and say so in the log.
+ * Each start of a supervisor does, so the rest has its turn. spool is the
+ * operator's directory for it, or NULL.
  */
 void	sweep_some(const struct store *, const char *spool, struct digest *,
 	    const struct log *);

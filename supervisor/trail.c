@@ -6,7 +6,6 @@
 
 #include "supervisor/trail.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -27,38 +26,23 @@ open_part(const struct trail *t, unsigned part)
 	return store_ledger_file(t->store, name);
 }
 
-/* The newest day that has a file of it. */
+/* Its first part, on the newest day that has one. */
 static int
 find_day(struct trail *t)
 {
-	struct dirent *e;
-	int dir, fd, found = -1;
-	char best[CLOCK_DAY_SIZE] = "";
-	DIR *d;
+	struct store_days days;
+	int fd = -1;
 
-	dir = openat(t->store->audit_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d = dir == -1 ? NULL : fdopendir(dir);
-	if (d == NULL)
+	if (store_days(t->store, &days) == -1)
 		return -1;
-	while ((e = readdir(d)) != NULL) {
-		if (strlen(e->d_name) != CLOCK_DAY_SIZE - 1 ||
-		    strspn(e->d_name, "0123456789-") != CLOCK_DAY_SIZE - 1 ||
-		    strcmp(e->d_name, best) <= 0)
-			continue;
-		strlcpy(t->day, e->d_name, sizeof(t->day));
+	while (fd == -1 && days.n > 0) {
+		strlcpy(t->day, days.day[--days.n], sizeof(t->day));
 		fd = open_part(t, 1);
-		if (fd == -1)
-			continue;
-		strlcpy(best, e->d_name, sizeof(best));
-		if (found != -1)
-			close(found);
-		found = fd;
 	}
-	closedir(d);
-	strlcpy(t->day, best, sizeof(t->day));
-	if (found == -1)
+	free(days.day);
+	if (fd == -1)
 		errno = ENOENT;
-	return found;
+	return fd;
 }
 
 int
@@ -105,22 +89,6 @@ next_part(struct trail *t)
 	return lines_init(&t->lines, fd, 0) == 0;
 }
 
-static void
-take_times(const char *line, size_t len, struct trail_row *r)
-{
-	struct json_span v;
-
-	r->time[0] = '\0';
-	r->mono_ns = 0;
-	if (json_member(line, len, "ts", &v) && v.len > 2 &&
-	    v.len - 2 < sizeof(r->time)) {
-		memcpy(r->time, v.p + 1, v.len - 2);
-		r->time[v.len - 2] = '\0';
-	}
-	if (json_member(line, len, "mono_ns", &v))
-		r->mono_ns = strtoll(v.p, NULL, 10);
-}
-
 enum trail_event
 trail_next(struct trail *t, struct trail_row *r)
 {
@@ -146,7 +114,7 @@ trail_next(struct trail *t, struct trail_row *r)
 				return TRAIL_BAD;
 			t->seq = r->row.seq;
 			t->bad = false;
-			take_times(line, len, r);
+			json_text_of(line, len, "ts", r->time, sizeof(r->time));
 			return TRAIL_ROW;
 		case LINES_TOO_LONG:
 			t->line++;

@@ -35,7 +35,6 @@ enum trail_event {
 struct trail_row {
 	struct row_read	 row;
 	char		 time[40];	/* its "ts" */
-	int64_t		 mono_ns;
 };
 
 /* Find its segment, the newest day first. 0, or -1 with errno: ENOENT, there is

@@ -58,7 +58,8 @@ look_at_folders() {
 }
 none "$(look_at_folders)" 'includes point down only'
 
-# A unit test sees what its module sees, and tap.h. Of a private header only
+# A unit test sees what its module sees, and the tests' own two headers, of which
+# ledger.h is for those of audit/. Of a private header only
 # the folder's own tests know.
 look_at_units() {
 	for file in t/unit/*.c; do
@@ -66,11 +67,14 @@ look_at_units() {
 		for folder in $FOLDERS; do
 			[ -f "$folder/$name" ] || continue
 			sed '/"t\/unit\/tap.h"/d; /"tap.h"/d' "$file" >"$T/unit.c"
+			[ "$folder" != audit ] ||
+			    sed -i '/"t\/unit\/ledger.h"/d' "$T/unit.c"
 			look "$T/unit.c" "$folder" | sed "s|$T/unit.c|$file|"
 			continue 2
 		done
 		echo "$file tests no module"
 	done
+	look t/unit/ledger.h audit
 }
 none "$(look_at_units)" 'unit tests include their module and what is below'
 

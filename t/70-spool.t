@@ -71,7 +71,7 @@ if is_root; then
 	INV=$(new_id)
 	{ echo open; n=0; while [ $n -lt 8 ]; do asks 2; echo "sleep 30"; n=$((n + 1)); done; } >"$T/commands"
 	ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -o "$T/trace" \
-	    -e trace=fdatasync -e inject=fdatasync:error=EIO:when=5 \
+	    -e trace=fdatasync -e inject=fdatasync:error=EIO:when=7 \
 	    "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
 	    --invocation "$INV" --result "$T/result.json" wire \
 	    <"$T/commands" >"$T/out" 2>"$T/err"

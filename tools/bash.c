@@ -53,6 +53,7 @@ struct shell {
 	bool timed_out;
 	bool have_status;
 	struct spawn_message status;
+	uint64_t rest; /* attempts that init has told of by number only */
 	bool failed; /* the call's failure is set */
 	bool gone;
 };
@@ -66,7 +67,7 @@ struct bash {
 	size_t n;
 	struct call_queue waiting;
 	struct spawn_attempt attempt[ATTEMPTS];
-	size_t attempts;
+	size_t attempts, attempts_told;
 	uint64_t attempts_rest;
 	bool told; /* why a sandbox could not be had */
 };
@@ -204,7 +205,8 @@ request(struct bash *b, struct shell *s)
 	    make_pipe(&s->in_fd, &fds[SPAWNER_STDIN], true) == 0 &&
 	    make_pipe(&s->out[0].fd, &fds[SPAWNER_STDOUT], false) == 0 &&
 	    make_pipe(&s->out[1].fd, &fds[SPAWNER_STDERR], false) == 0)
-		result = spawner_send(b->channel_fd, &m, fds, SPAWNER_FDS);
+		result = spawner_send(b->channel_fd, &m, fds, SPAWNER_FDS,
+		    false);
 	for (i = 0; i < SPAWNER_FDS; i++)
 		close_fd(&fds[i]);
 	return result;
@@ -359,11 +361,30 @@ bash_heard(struct bash *b, const struct spawner_message *m, int fds[])
 		b->told = true;
 		break;
 	case SPAWNER_GONE:
+		/* Before it was built: nothing has run. */
+		if (s->box.init_pidfd == -1 && !s->failed && !s->timed_out) {
+			call_fail(s->call, FAIL_IO_ERROR);
+			s->failed = true;
+		}
 		s->gone = true;
 		break;
 	case SPAWNER_BASH:
 	case SPAWNER_NET:
 		break; /* never from there */
+	}
+}
+
+/* Of those beyond its own bound, init tells how many there are in all. */
+static void
+take_attempt(struct bash *b, struct shell *s, const struct spawn_attempt *a)
+{
+	if (a->nr == -1) {
+		b->attempts_rest += a->count - s->rest;
+		s->rest = a->count;
+	} else if (b->attempts < ATTEMPTS) {
+		b->attempt[b->attempts++] = *a;
+	} else {
+		b->attempts_rest += a->count;
 	}
 }
 
@@ -375,10 +396,7 @@ on_init(struct bash *b, struct shell *s)
 	while (s->box.control_fd != -1) {
 		switch (spawn_receive(&s->box, &m)) {
 		case SPAWN_ATTEMPT:
-			if (m.attempt.nr != -1 && b->attempts < ATTEMPTS)
-				b->attempt[b->attempts++] = m.attempt;
-			else
-				b->attempts_rest += m.attempt.count;
+			take_attempt(b, s, &m.attempt);
 			break;
 		case SPAWN_STATUS:
 			s->status = m;
@@ -399,10 +417,11 @@ on_init(struct bash *b, struct shell *s)
 bool
 bash_attempt(struct bash *b, struct spawn_attempt *a)
 {
-	if (b->attempts > 0) {
-		*a = b->attempt[--b->attempts];
+	if (b->attempts_told < b->attempts) {
+		*a = b->attempt[b->attempts_told++];
 		return true;
 	}
+	b->attempts = b->attempts_told = 0;
 	if (b->attempts_rest == 0)
 		return false;
 	*a = (struct spawn_attempt){.nr = -1, .count = b->attempts_rest};
@@ -429,25 +448,26 @@ bash_poll(const struct bash *b, struct pollfd *fds)
 }
 
 int
-bash_due(const struct bash *b)
+bash_due(const struct bash *b, bool room)
 {
-	int64_t first = INT64_MAX, now = clock_boot();
+	int64_t first = INT64_MAX;
 	const struct shell *s;
 	size_t i;
 
 	for (i = 0; i < b->n; i++) {
 		s = &b->shell[i];
-		if (s->gone || b->channel_fd == -1)
-			return 0;
+		if (s->gone || b->channel_fd == -1) {
+			if (room)
+				return 0;
+			continue;
+		}
 		if (s->until != 0 && !s->timed_out && !s->have_status &&
 		    s->until < first)
 			first = s->until;
 		if (s->box.init_pidfd == -1 && s->start_until < first)
 			first = s->start_until;
 	}
-	if (first == INT64_MAX)
-		return -1;
-	return first <= now ? 0 : (int)((first - now) / CLOCK_MS) + 1;
+	return clock_until_ms(first);
 }
 
 static void
@@ -596,13 +616,14 @@ bash_finished(struct bash *b)
 		return NULL;
 	s = &b->shell[i];
 	on_init(b, s);
-	/* All writers are dead: what is in the pipes is all there is. */
-	while (drain(&s->out[0]))
-		;
-	while (drain(&s->out[1]))
-		;
-	if (!s->failed)
+	if (!s->failed) {
+		/* All writers are dead: what is in the pipes is all there is. */
+		while (drain(&s->out[0]))
+			;
+		while (drain(&s->out[1]))
+			;
 		make_result(s->call, s);
+	}
 	c = shell_clear(b, s);
 	start_waiting(b);
 	return c;

@@ -39,8 +39,9 @@ void		 bash_submit(struct bash *, struct call *);
 /* Fill at most BASH_POLLFDS entries; returns how many. */
 size_t		 bash_poll(const struct bash *, struct pollfd *);
 
-/* Milliseconds until bash_service is due anyway, or -1. */
-int		 bash_due(const struct bash *);
+/* Milliseconds until bash_step is due anyway, or -1. Calls that have ended count
+ * when there is room for their answers. */
+int		 bash_due(const struct bash *, bool room);
 
 /* What the spawner says of its child id; takes the descriptors. */
 struct spawner_message;

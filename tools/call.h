@@ -39,8 +39,6 @@ struct invocation {
 	const struct policy *policy;
 	const struct path_protect *protect;
 	const struct narrow *narrow;	/* for the workers */
-	const struct expose_place *places;	/* protected; for Bash */
-	size_t		 places_n;
 	int		 memory_fd;	/* the tenant's memory root */
 	struct digest	*digest;	/* plain SHA-256 */
 	struct digest	*args_digest;	/* keyed when the operator says so */

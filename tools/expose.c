@@ -306,12 +306,6 @@ wants_file(void *arg, const char *path)
 }
 
 static bool
-wants_all(void *arg, const char *path)
-{
-	return wants_file(arg, path);
-}
-
-static bool
 take_file(void *arg, const struct walk_file *f)
 {
 	return add_granted(arg, f->path);
@@ -347,7 +341,7 @@ add_files(struct collect *c)
 	struct walk w = {.inv = c->inv,
 	    .until = clock_boot() + LOOK_NS,
 	    .wants = wants_file,
-	    .wants_below = wants_all,
+	    .wants_below = wants_file,
 	    .file = take_file,
 	    .missed = missed,
 	    .arg = c};

@@ -372,7 +372,7 @@ ask_for_worker(struct http *h)
 	m.id = HTTP_CHILD | ++h->next_id;
 	h->child_id = m.id;
 	if (fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0 &&
-	    spawner_send(h->channel_fd, &m, &fds[1], 1) == 0 &&
+	    spawner_send(h->channel_fd, &m, &fds[1], 1, false) == 0 &&
 	    put_config(h) == 0)
 		h->fd = fds[0];
 	else
@@ -605,7 +605,7 @@ http_events(const struct http *h)
 int
 http_due(const struct http *h)
 {
-	int64_t first = INT64_MAX, now = clock_boot();
+	int64_t first = INT64_MAX;
 	const struct pending *p;
 
 	TAILQ_FOREACH (p, &h->list, next) {
@@ -614,9 +614,7 @@ http_due(const struct http *h)
 		if (p->until < first)
 			first = p->until;
 	}
-	if (first == INT64_MAX)
-		return -1;
-	return first <= now ? 0 : (int)((first - now) / CLOCK_MS) + 1;
+	return clock_until_ms(first);
 }
 
 void

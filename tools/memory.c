@@ -155,7 +155,7 @@ memory_record(struct call *c, struct invocation *inv, struct segment *segment)
 	if (payload != NULL)
 		json_canonical(payload, &data);
 	row_begin_skill(&row, call_text(c, "kind"), inv->digest);
-	row_text(&row, "path", c->check.on.name, strlen(c->check.on.name));
+	row_string(&row, "path", c->check.on.name);
 	row_word(&row, "content_hash", hash);
 	row_word(&row, "trace_id", c->rpc.trace.trace_id);
 	row_word(&row, "skill_id", m->id);

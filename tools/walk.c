@@ -424,15 +424,6 @@ walk_from(struct way *way, const char *start, bool directory)
 
 /* --- where to begin --- */
 
-bool
-path_is_within(const char *path, const char *place)
-{
-	size_t n = strlen(place);
-
-	return n == 0 || (strncmp(path, place, n) == 0 &&
-			     (path[n] == '/' || path[n] == '\0'));
-}
-
 void
 places_clear(struct places *p)
 {

@@ -55,7 +55,4 @@ void places_clear(struct places *);
  */
 int places_of_grants(struct places *, const struct grant *);
 
-/* Is the path this place, or below it? "" is the root, or all of memory. */
-bool path_is_within(const char *path, const char *place);
-
 #endif

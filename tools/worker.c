@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "audit/json.h"
+#include "enforce/fdpass.h"
 #include "enforce/narrow.h"
 #include "tools/registry.h"
 
@@ -240,27 +241,10 @@ write_exactly(int fd, const void *p, size_t n)
 static int
 receive_request(int fd, struct request *r, int passed[2])
 {
-	union {
-		char room[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} ancillary;
-	struct iovec io = {r, sizeof(*r)};
-	struct msghdr m = {.msg_iov = &io,
-	    .msg_iovlen = 1,
-	    .msg_control = &ancillary,
-	    .msg_controllen = sizeof(ancillary)};
-	struct cmsghdr *h;
-	ssize_t n;
+	ssize_t n = fdpass_receive(fd, r, sizeof(*r), passed, 2, 0);
 
-	passed[0] = passed[1] = -1;
-	do
-		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC);
-	while (n == -1 && errno == EINTR);
 	if (n <= 0)
 		return -1;
-	h = CMSG_FIRSTHDR(&m);
-	if (h != NULL && h->cmsg_type == SCM_RIGHTS)
-		memcpy(passed, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
 	if (read_exactly(fd, (char *)r + n, sizeof(*r) - (size_t)n) == -1)
 		return -1;
 	/* One that got lost would look like a file that is not there. */
@@ -452,27 +436,11 @@ prepare(struct worker *w)
 static int
 send_some(struct worker *w)
 {
-	union {
-		char room[CMSG_SPACE(2 * sizeof(int))];
-		struct cmsghdr align;
-	} ancillary = {.room = {0}};
-	struct iovec io = {w->out.data, w->out.len};
-	struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1};
-	struct cmsghdr *h;
-	ssize_t n;
+	ssize_t n =
+	    fdpass_send(w->fd, w->out.data, w->out.len, w->pass, w->pass_n, 0);
 
-	if (w->pass_n > 0) {
-		m.msg_control = &ancillary;
-		m.msg_controllen = CMSG_SPACE(w->pass_n * sizeof(int));
-		h = CMSG_FIRSTHDR(&m);
-		h->cmsg_level = SOL_SOCKET;
-		h->cmsg_type = SCM_RIGHTS;
-		h->cmsg_len = CMSG_LEN(w->pass_n * sizeof(int));
-		memcpy(CMSG_DATA(h), w->pass, w->pass_n * sizeof(int));
-	}
-	n = sendmsg(w->fd, &m, MSG_NOSIGNAL);
 	if (n == -1)
-		return errno == EAGAIN || errno == EINTR ? 0 : -1;
+		return errno == EAGAIN ? 0 : -1;
 	w->pass_n = 0;
 	buf_consume(&w->out, (size_t)n);
 	return 0;

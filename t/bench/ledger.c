@@ -18,108 +18,27 @@
 
 #include "audit/books.h"
 #include "audit/clock.h"
+#include "t/unit/ledger.h"
 
 static struct digest *digest;
 
 static void
-need(bool good, const char *what)
-{
-	if (good)
-		return;
-	perror(what);
-	exit(1);
-}
-
-static void
-put(struct segment *s, struct row *r)
-{
-	need(row_end(r) == 0 && segment_append(s, ROW_BY_BROKER, r, NULL) == 0,
-	    "append");
-	row_clear(r);
-}
-
-static void
-put_call(struct segment *s, const struct row_subject *subject, int number)
-{
-	static const char hash[] =
-	    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-	struct row r;
-
-	row_begin(&r, ROW_TOOL_STARTED, subject, digest);
-	row_word(&r, "tool_name", "Read");
-	row_word(&r, "args_hash", hash);
-	row_word(&r, "resource", "/srv/project/docs/notes.md");
-	row_int(&r, "call", number);
-	put(s, &r);
-	row_begin(&r, ROW_TOOL_COMPLETED, subject, digest);
-	row_word(&r, "tool_name", "Read");
-	row_int(&r, "call", number);
-	row_word(&r, "outcome", "success");
-	row_int(&r, "duration_ms", 1);
-	row_word(&r, "result_hash", hash);
-	row_word(&r, "error_message", NULL);
-	put(s, &r);
-}
-
-static void
 put_all(struct segment *s, const char *inv, int calls)
 {
-	struct row_subject subject = { inv, "demo",
-		"0123456789abcdef0123456789abcdef", NULL };
-	struct row r;
 	int i;
 
-	row_begin(&r, ROW_INVOKED_STARTED, &subject, digest);
-	row_word(&r, "version", "1.0.0");
-	row_word(&r, "tenant_id", inv);
-	row_word(&r, "caller_persona", NULL);
-	row_word(&r, "request_id", NULL);
-	row_word(&r, "args_hash", NULL);
-	row_word(&r, "frontmatter_hash", NULL);
-	row_json(&r, "sandbox", "{}", 2);
-	put(s, &r);
-	for (i = 1; i <= calls; i++)
-		put_call(s, &subject, i);
-	row_begin(&r, ROW_INVOKED_COMPLETED, &subject, digest);
-	row_word(&r, "version", "1.0.0");
-	row_word(&r, "outcome", "success");
-	row_int(&r, "duration_ms", 1);
-	row_int(&r, "exit_code", 0);
-	row_word(&r, "signal", NULL);
-	row_int(&r, "calls", calls);
-	row_int(&r, "denied", 0);
-	row_int(&r, "rejected", 0);
-	row_word(&r, "by", "skill");
-	row_word(&r, "error_message", NULL);
-	put(s, &r);
-}
-
-static void
-open_books(struct books *b, const char *file, struct anchor *a)
-{
-	struct row r;
-
-	row_begin(&r, ROW_SEGMENT_OPENED, NULL, digest);
-	row_word(&r, "invocation_id", b->inv);
-	row_word(&r, "file", file);
-	row_word(&r, "skill_id", "demo");
-	row_word(&r, "version", "1.0.0");
-	row_word(&r, "frontmatter_hash", NULL);
-	row_word(&r, "durability", "none");
-	row_bool(&r, "append_only", false);
-	need(row_end(&r) == 0 &&
-		 anchor_append(b->store, &r, b->by, digest, a) == 0,
-	    "anchor");
-	row_clear(&r);
-	b->opened = a->hash;
-	b->parts.n = 1;
-	b->parts.start[0] = 1;
+	put_start(s, inv, digest);
+	for (i = 1; i <= calls; i++) {
+		put_call_started(s, inv, digest, i);
+		put_call_completed(s, inv, digest, i, "success");
+	}
+	put_end(s, inv, digest, calls);
 }
 
 static void
 fill(const char *dir, int segments, int calls)
 {
-	char inv[STORE_UUID_SIZE], name[STORE_SEGMENT_NAME], file[128];
+	char inv[STORE_UUID_SIZE], name[STORE_SEGMENT_NAME];
 	struct anchor opened, closed;
 	struct segment *s;
 	struct store store;
@@ -139,8 +58,10 @@ fill(const char *dir, int segments, int calls)
 		b.day_fd = store_day(&store, b.day, 1);
 		fd = store_segment(b.day_fd, inv, 1, name);
 		need(fd != -1, inv);
-		snprintf(file, sizeof(file), "%s/%s", b.day, name);
-		open_books(&b, file, &opened);
+		put_opened(&store, b.day, inv, digest, &opened);
+		b.opened = opened.hash;
+		b.parts.n = 1;
+		b.parts.start[0] = 1;
 		s = segment_new(
 		    fd, inv, 1, opened.hash, SEGMENT_SYNC_NONE, digest);
 		need(s != NULL, "segment");

@@ -15,6 +15,16 @@ READ='{"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"Read","args
 skill wire 'allowed_tools: [Read]' "x-allowed-files: [\"$T/f/**\"]" <"$WIRE/main"
 bad=0
 
+# reads N THEN: the commands for so many calls, each awaited
+reads() {
+	echo open
+	n=0
+	while [ $n -lt "$1" ]; do
+		printf 'send 1 %s\nrecv 1\n%s\n' "$READ" "$2"
+		n=$((n + 1))
+	done
+}
+
 # SIGKILL of broker, supervisor, both at random moments under load.
 kills() {
 	ROUNDS=$KILLS sh t/66-recovery.t >"$T/kills" 2>&1
@@ -65,14 +75,7 @@ injected() {
 
 injections() {
 	echo 'open' >"$T/quiet"
-	{
-		echo open
-		n=0
-		while [ $n -lt 6 ]; do
-			printf 'send 1 %s\nrecv 1\nsleep 8\n' "$READ"
-			n=$((n + 1))
-		done
-	} >"$T/six"
+	reads 6 'sleep 8' >"$T/six"
 	for which in segment host; do
 		for call in write fdatasync; do
 			for error in ENOSPC EIO; do
@@ -124,14 +127,7 @@ power() {
 	truncate -s 64M "$T/image"
 	mkfs.ext4 -q "$T/image"
 	STORE=$T/disk/store
-	{
-		echo open
-		n=0
-		while [ $n -lt 2000 ]; do
-			printf 'send 1 %s\nrecv 1\n' "$READ"
-			n=$((n + 1))
-		done
-	} >"$T/many"
+	reads 2000 '' >"$T/many"
 	for mode in row batch; do
 		lost=0 most=0 broken=0
 		n=0

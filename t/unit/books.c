@@ -14,6 +14,7 @@
 #include "audit/lines.h"
 #include "audit/recover.h"
 #include "audit/verify.h"
+#include "t/unit/ledger.h"
 #include "t/unit/tap.h"
 
 #define ID "0a1b2c3d-0000-4000-8000-00000000eeee"
@@ -29,12 +30,78 @@ static char opened[DIGEST_HEX];
 static char *line[ROWS + 1];
 static char head[ROWS + 1][DIGEST_HEX];
 
-static void
-need(bool good)
-{
-	if (!good)
-		abort();
-}
+/* Rows from one to another; none when from is 0. */
+struct piece {
+	int from, to;
+};
+
+/* What was left behind, part by part, and what recovery is to find. */
+static const struct left {
+	const char *name;
+	struct piece first, behind; /* in part 1, with this between them */
+	const char *between;
+	int mark; /* a row that is marked before the next part; 0: none */
+	struct {
+		int start; /* its first row by its anchor; 0: no such part */
+		struct piece rows;
+	} part[2];
+	bool no_anchor; /* a file for the next part, with these rows */
+	struct piece lone;
+	int rows;	 /* that the ledger has then */
+	int quarantined; /* files put aside */
+} lefts[] = {
+	{ .name = "one part", .first = { 1, ROWS }, .rows = ROWS },
+	{ .name = "a torn row",
+	    .first = { 1, 5 },
+	    .between = "{\"v\":1,\"inv\":\"0a1b",
+	    .rows = 5 },
+	{ .name = "a new part that nothing came into",
+	    .first = { 1, 6 },
+	    .part = { { .start = 4 } },
+	    .rows = 6 },
+	{ .name = "a new part with the first of three rows",
+	    .first = { 1, 6 },
+	    .part = { { 4, { 4, 4 } } },
+	    .rows = 6 },
+	{ .name = "a new part that has all again",
+	    .first = { 1, 6 },
+	    .part = { { 4, { 4, ROWS } } },
+	    .rows = ROWS },
+	{ .name = "what a failed sync made of the old part",
+	    .first = { 1, 4 },
+	    .between = "no row\n{\n",
+	    .behind = { 5, 6 },
+	    .part = { { 4, { 4, ROWS } } },
+	    .rows = ROWS },
+	{ .name = "a mark before the new part began",
+	    .first = { 1, 7 },
+	    .mark = 6,
+	    .part = { { 4, { 4, ROWS } } },
+	    .rows = ROWS },
+	{ .name = "three parts",
+	    .first = { 1, 4 },
+	    .part = { { 3, { 3, 6 } }, { 4, { 4, 7 } } },
+	    .rows = 7 },
+	{ .name = "two parts that nothing came into",
+	    .first = { 1, 6 },
+	    .part = { { .start = 3 }, { .start = 3 } },
+	    .rows = 6 },
+	{ .name = "rows behind a gap, in a part that was given up",
+	    .first = { 1, 4 },
+	    .behind = { 6, ROWS },
+	    .part = { { .start = 5 } },
+	    .rows = 4 },
+	{ .name = "an empty file without its anchor",
+	    .first = { 1, ROWS },
+	    .no_anchor = true,
+	    .rows = ROWS },
+	{ .name = "a part with rows and without its anchor",
+	    .first = { 1, 4 },
+	    .no_anchor = true,
+	    .lone = { 5, ROWS },
+	    .rows = 4,
+	    .quarantined = 1 },
+};
 
 static void
 clean(void)
@@ -42,18 +109,16 @@ clean(void)
 	char command[64];
 
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	need(system(command) == 0);
+	need(system(command) == 0, "books");
 }
 
 static void
 open_books(void)
 {
 	struct anchor a;
-	struct row r;
-	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME + 16];
 
 	strlcpy(dir, "/tmp/books.XXXXXX", sizeof(dir));
-	need(mkdtemp(dir) != NULL && store_open(&store, dir) == 0);
+	need(mkdtemp(dir) != NULL && store_open(&store, dir) == 0, "books");
 	memset(&books, 0, sizeof(books));
 	books.store = &store;
 	books.digest = digest;
@@ -61,93 +126,39 @@ open_books(void)
 	books.inv = ID;
 	clock_day(clock_wall(), books.day);
 	books.day_fd = store_day(&store, books.day, 1);
-	need(books.day_fd != -1);
-	store_segment_path(books.day, ID, 1, name);
-	snprintf(file, sizeof(file), "%s", name);
-	row_begin(&r, ROW_SEGMENT_OPENED, NULL, digest);
-	row_word(&r, "invocation_id", ID);
-	row_word(&r, "file", file);
-	row_word(&r, "skill_id", "demo");
-	row_word(&r, "version", "1.0.0");
-	row_word(&r, "frontmatter_hash", NULL);
-	row_word(&r, "durability", "none");
-	row_bool(&r, "append_only", false);
-	need(row_end(&r) == 0 &&
-	     anchor_append(&store, &r, ROW_BY_SUPERVISOR, digest, &a) == 0);
-	row_clear(&r);
+	need(books.day_fd != -1, "books");
+	put_opened(&store, books.day, ID, digest, &a);
 	strlcpy(opened, a.hash, sizeof(opened));
 	books.parts.n = 1;
 	books.parts.start[0] = 1;
-}
-
-static void
-put(struct segment *s, struct row *r)
-{
-	need(row_end(r) == 0 && segment_append(s, ROW_BY_BROKER, r, NULL) == 0);
-	row_clear(r);
-}
-
-static void
-put_call(struct segment *s, const struct row_subject *subject, int number)
-{
-	struct row r;
-
-	row_begin(&r, ROW_TOOL_STARTED, subject, digest);
-	row_word(&r, "tool_name", "Read");
-	row_word(&r, "args_hash", NULL);
-	row_word(&r, "resource", "/x");
-	row_int(&r, "call", number);
-	put(s, &r);
-	row_begin(&r, ROW_TOOL_COMPLETED, subject, digest);
-	row_word(&r, "tool_name", "Read");
-	row_int(&r, "call", number);
-	row_word(&r, "outcome", "success");
-	row_int(&r, "duration_ms", 1);
-	row_word(&r, "result_hash", NULL);
-	row_word(&r, "error_message", NULL);
-	put(s, &r);
 }
 
 /* The rows as a broker makes them: its start, three calls, and one unanswered. */
 static void
 make_rows(void)
 {
-	struct row_subject subject = { ID, "demo",
-		"0123456789abcdef0123456789abcdef", NULL };
 	struct row_read read;
 	struct segment *s;
 	struct lines lines;
 	const char *text;
-	struct row r;
 	size_t len;
 	int n, fd;
 
 	fd = open("/tmp", O_TMPFILE | O_RDWR | O_APPEND | O_CLOEXEC, 0600);
 	s = segment_new(fd, ID, 1, opened, SEGMENT_SYNC_NONE, digest);
-	need(s != NULL);
-	row_begin(&r, ROW_INVOKED_STARTED, &subject, digest);
-	row_word(&r, "version", "1.0.0");
-	row_word(&r, "tenant_id", ID);
-	row_word(&r, "caller_persona", NULL);
-	row_word(&r, "request_id", NULL);
-	row_word(&r, "args_hash", NULL);
-	row_word(&r, "frontmatter_hash", NULL);
-	row_json(&r, "sandbox", "{}", 2);
-	put(s, &r);
-	for (n = 1; n <= 3; n++)
-		put_call(s, &subject, n);
-	row_begin(&r, ROW_TOOL_STARTED, &subject, digest);
-	row_word(&r, "tool_name", "Read");
-	row_word(&r, "args_hash", NULL);
-	row_word(&r, "resource", "/x");
-	row_int(&r, "call", 4);
-	put(s, &r);
-	need(segment_end(s) == 0 && lines_init(&lines, fd, 0) == 0);
+	need(s != NULL, "books");
+	put_start(s, ID, digest);
+	for (n = 1; n <= 3; n++) {
+		put_call_started(s, ID, digest, n);
+		put_call_completed(s, ID, digest, n, "success");
+	}
+	put_call_started(s, ID, digest, 4);
+	need(segment_end(s) == 0 && lines_init(&lines, fd, 0) == 0, "books");
 	for (n = 1; n <= ROWS; n++) {
 		need(lines_next(&lines, &text, &len) == LINES_ROW &&
-		     row_read(text, len, false, ID, digest, &read) == 0);
+		     row_read(text, len, false, ID, digest, &read) == 0, "books");
 		free(line[n]);
-		need(asprintf(&line[n], "%.*s\n", (int)len, text) != -1);
+		need(asprintf(&line[n], "%.*s\n", (int)len, text) != -1, "books");
 		strlcpy(head[n], read.hash, DIGEST_HEX);
 	}
 	lines_clear(&lines);
@@ -157,18 +168,20 @@ make_rows(void)
 static void
 write_text(int fd, const char *text)
 {
-	need(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	need(write(fd, text, strlen(text)) == (ssize_t)strlen(text), "books");
 }
 
 static void
-write_rows(int fd, int from, int to)
+write_rows(int fd, const struct piece *p)
 {
-	for (; from <= to; from++)
-		write_text(fd, line[from]);
+	int n;
+
+	for (n = p->from; n != 0 && n <= p->to; n++)
+		write_text(fd, line[n]);
 }
 
 static int
-first_part(int to)
+first_part(void)
 {
 	char name[STORE_SEGMENT_NAME];
 	int fd;
@@ -176,8 +189,7 @@ first_part(int to)
 	open_books();
 	make_rows();
 	fd = store_segment(books.day_fd, ID, 1, name);
-	need(fd != -1);
-	write_rows(fd, 1, to);
+	need(fd != -1, "books");
 	return fd;
 }
 
@@ -190,7 +202,7 @@ next_part(int from)
 	books.walk.seq = (uint64_t)from - 1;
 	strlcpy(books.walk.head, head[from - 1], DIGEST_HEX);
 	fd = books_part(&books);
-	need(fd != -1);
+	need(fd != -1, "books");
 	return fd;
 }
 
@@ -206,9 +218,7 @@ mark(int row)
 	    head[row]);
 	row_begin(&r, ROW_SEGMENT_MARK, NULL, digest);
 	row_json(&r, "marks", text, strlen(text));
-	need(row_end(&r) == 0 &&
-	     anchor_append(&store, &r, ROW_BY_SUPERVISOR, digest, &a) == 0);
-	row_clear(&r);
+	put_anchor(&store, &r, digest, &a);
 }
 
 static void
@@ -220,122 +230,81 @@ count(void *arg, enum recover_did did, const char *name)
 	did_what[did]++;
 }
 
-/* All is dead; what does recovery make of it? Rows of the broker and the end; and
- * files put aside. */
+/* All is dead; what does recovery make of it? */
 static void
-recovers(const char *name, int rows, int quarantined)
+recovers(const struct left *l)
 {
 	int did[RECOVER_FAILED + 1] = { 0 };
-	struct recover r = { &store, digest, NULL, count, did };
+	struct recover r = { .store = &store,
+		.digest = digest,
+		.tell = count,
+		.arg = did };
 	struct verify_wish wish;
 
 	memset(&wish, 0, sizeof(wish));
 	ok(recover_all(&r) == 0 && did[RECOVER_CLOSED] == 1 &&
 		did[RECOVER_FAILED] == 0 && did[RECOVER_DAMAGED] == 0 &&
-		did[RECOVER_QUARANTINED] == quarantined,
-	    "%s: is closed", name);
+		did[RECOVER_QUARANTINED] == l->quarantined,
+	    "%s: is closed", l->name);
 	/* It tells of files that were put aside as long as they are there. */
 	ok(verify_run(&store, &wish, &report) == 0 &&
-		report.n == (size_t)quarantined &&
-		report.level[VERIFY_DAMAGED] == (unsigned)quarantined,
-	    "%s: verify finds it whole", name);
+		report.n == (size_t)l->quarantined &&
+		report.level[VERIFY_DAMAGED] == (unsigned)l->quarantined,
+	    "%s: verify finds it whole", l->name);
 	if (report.n > 0)
-		printf("# %s: %s\n", report.finding[0].file, report.finding[0].message);
-	is_int((int)report.rows, rows + 1, name);
+		printf("# %s: %s\n", report.finding[0].file,
+		    report.finding[0].message);
+	/* and the end */
+	is_int((long long)report.rows, l->rows + 1, l->name);
 	memset(did, 0, sizeof(did));
 	ok(recover_all(&r) == 0 && did[RECOVER_CLOSED] == 0 &&
 		did[RECOVER_FAILED] == 0,
-	    "%s: and that once", name);
+	    "%s: and that once", l->name);
 	close(books.day_fd);
 	store_close(&store);
 	clean();
 }
 
+static void
+leave(const struct left *l)
+{
+	char name[STORE_SEGMENT_NAME];
+	size_t i;
+	int fd = first_part();
+
+	write_rows(fd, &l->first);
+	if (l->between != NULL)
+		write_text(fd, l->between);
+	write_rows(fd, &l->behind);
+	close(fd);
+	if (l->mark != 0)
+		mark(l->mark);
+	for (i = 0; i < 2 && l->part[i].start != 0; i++) {
+		fd = next_part(l->part[i].start);
+		write_rows(fd, &l->part[i].rows);
+		close(fd);
+	}
+	if (!l->no_anchor)
+		return;
+	fd = store_segment(books.day_fd, ID, 2, name);
+	need(fd != -1, "part");
+	write_rows(fd, &l->lone);
+	close(fd);
+}
+
 int
 main(void)
 {
-	char name[STORE_SEGMENT_NAME];
-	int fd, second, third;
+	size_t i;
 
 	digest = digest_new(NULL, 0);
-	need(digest != NULL);
-
-	close(first_part(ROWS));
-	recovers("one part", ROWS, 0);
-
-	fd = first_part(5);
-	write_text(fd, "{\"v\":1,\"inv\":\"0a1b");
-	close(fd);
-	recovers("a torn row", 5, 0);
-
-	close(first_part(6));
-	close(next_part(4));
-	recovers("a new part that nothing came into", 6, 0);
-
-	close(first_part(6));
-	fd = next_part(4);
-	write_rows(fd, 4, 4);
-	close(fd);
-	recovers("a new part with the first of three rows", 6, 0);
-
-	close(first_part(6));
-	fd = next_part(4);
-	write_rows(fd, 4, ROWS);
-	close(fd);
-	recovers("a new part that has all again", ROWS, 0);
-
-	fd = first_part(4);
-	write_text(fd, "no row\n{\n");
-	write_rows(fd, 5, 6);
-	close(fd);
-	fd = next_part(4);
-	write_rows(fd, 4, ROWS);
-	close(fd);
-	recovers("what a failed sync made of the old part", ROWS, 0);
-
-	close(first_part(7));
-	mark(6);
-	second = next_part(4);
-	write_rows(second, 4, ROWS);
-	close(second);
-	recovers("a mark before the new part began", ROWS, 0);
-
-	close(first_part(4));
-	second = next_part(3);
-	write_rows(second, 3, 6);
-	close(second);
-	third = next_part(4);
-	write_rows(third, 4, 7);
-	close(third);
-	mark(7);
-	recovers("three parts", 7, 0);
-
-	close(first_part(6));
-	close(next_part(3));
-	close(next_part(3));
-	recovers("two parts that nothing came into", 6, 0);
-
-	close(first_part(ROWS));
-	fd = store_segment(books.day_fd, ID, 2, name);
-	need(fd != -1);
-	close(fd);
-	recovers("an empty file without its anchor", ROWS, 0);
-
-	fd = first_part(4);
-	write_rows(fd, 6, ROWS);
-	close(fd);
-	close(next_part(5));
-	recovers("rows behind a gap, in a part that was given up", 4, 0);
-
-	close(first_part(4));
-	fd = store_segment(books.day_fd, ID, 2, name);
-	need(fd != -1);
-	write_rows(fd, 5, ROWS);
-	close(fd);
-	recovers("a part with rows and without its anchor", 4, 1);
-
-	for (fd = 1; fd <= ROWS; fd++)
-		free(line[fd]);
+	need(digest != NULL, "digest");
+	for (i = 0; i < sizeof(lefts) / sizeof(lefts[0]); i++) {
+		leave(&lefts[i]);
+		recovers(&lefts[i]);
+	}
+	for (i = 1; i <= ROWS; i++)
+		free(line[i]);
 	digest_free(digest);
 	return done();
 }

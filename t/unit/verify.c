@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "audit/anchor.h"
-#include "audit/segment.h"
+#include "t/unit/ledger.h"
 #include "t/unit/tap.h"
 
 #define ID "0a1b2c3d-0000-4000-8000-00000000eeee"
@@ -22,67 +21,6 @@ static struct verify_report report;
 static char day[CLOCK_DAY_SIZE];
 static char segment_file[STORE_SEGMENT_NAME], host_file[32];
 static struct anchor opened, closed;
-
-static void
-append(struct row *r, struct anchor *a)
-{
-	if (row_end(r) == -1 ||
-	    anchor_append(&store, r, ROW_BY_SUPERVISOR, digest, a) == -1)
-		abort();
-	row_clear(r);
-}
-
-static void
-put(struct segment *s, struct row *r)
-{
-	if (row_end(r) == -1 || segment_append(s, ROW_BY_BROKER, r, NULL) != 0)
-		abort();
-	row_clear(r);
-}
-
-static void
-add_rows(struct segment *s)
-{
-	struct row_subject subject = { ID, "demo",
-		"0123456789abcdef0123456789abcdef", NULL };
-	struct row r;
-
-	row_begin(&r, ROW_INVOKED_STARTED, &subject, digest);
-	row_word(&r, "version", "1.0.0");
-	row_word(&r, "tenant_id", ID);
-	row_word(&r, "caller_persona", NULL);
-	row_word(&r, "request_id", NULL);
-	row_word(&r, "args_hash", NULL);
-	row_word(&r, "frontmatter_hash", NULL);
-	row_json(&r, "sandbox", "{}", 2);
-	put(s, &r);
-	row_begin(&r, ROW_TOOL_STARTED, &subject, digest);
-	row_word(&r, "tool_name", "Read");
-	row_word(&r, "args_hash", NULL);
-	row_word(&r, "resource", "/x");
-	row_int(&r, "call", 1);
-	put(s, &r);
-	row_begin(&r, ROW_TOOL_COMPLETED, &subject, digest);
-	row_word(&r, "tool_name", "Read");
-	row_int(&r, "call", 1);
-	row_word(&r, "outcome", "error");
-	row_int(&r, "duration_ms", 1);
-	row_word(&r, "result_hash", NULL);
-	row_word(&r, "error_message", "not_found");
-	put(s, &r);
-	row_begin(&r, ROW_INVOKED_COMPLETED, &subject, digest);
-	row_word(&r, "version", "1.0.0");
-	row_word(&r, "outcome", "success");
-	row_int(&r, "duration_ms", 1);
-	row_int(&r, "exit_code", 0);
-	row_word(&r, "signal", NULL);
-	row_int(&r, "calls", 1);
-	row_int(&r, "denied", 0);
-	row_int(&r, "rejected", 0);
-	row_word(&r, "by", "skill");
-	row_word(&r, "error_message", NULL);
-	put(s, &r);
-}
 
 static void
 add_closed(const struct segment_walk *w)
@@ -106,7 +44,7 @@ add_closed(const struct segment_walk *w)
 	row_int(&r, "spooled", 0);
 	row_int(&r, "duplicates", 0);
 	row_int(&r, "lost", 0);
-	append(&r, &closed);
+	put_anchor(&store, &r, digest, &closed);
 }
 
 static void
@@ -115,7 +53,6 @@ build(void)
 	char name[STORE_SEGMENT_NAME];
 	struct segment_walk w;
 	struct segment *s;
-	struct row r;
 	int fd, day_fd;
 
 	clock_day(clock_wall(), day);
@@ -124,17 +61,12 @@ build(void)
 	close(day_fd);
 	store_segment_path(day, ID, 1, segment_file);
 	snprintf(host_file, sizeof(host_file), "%s/host.jsonl", day);
-	row_begin(&r, ROW_SEGMENT_OPENED, NULL, digest);
-	row_word(&r, "invocation_id", ID);
-	row_word(&r, "file", segment_file);
-	row_word(&r, "skill_id", "demo");
-	row_word(&r, "version", "1.0.0");
-	row_word(&r, "frontmatter_hash", NULL);
-	row_word(&r, "durability", "none");
-	row_bool(&r, "append_only", false);
-	append(&r, &opened);
+	put_opened(&store, day, ID, digest, &opened);
 	s = segment_new(fd, ID, 1, opened.hash, SEGMENT_SYNC_NONE, digest);
-	add_rows(s);
+	put_start(s, ID, digest);
+	put_call_started(s, ID, digest, 1);
+	put_call_completed(s, ID, digest, 1, "error");
+	put_end(s, ID, digest, 1);
 	segment_end(s);
 	if (segment_walk(fd, ID, opened.hash, digest, &w) == -1 || w.rows != 4)
 		abort();
