@@ -231,12 +231,38 @@ for f, t in ((socket.AF_UNIX, socket.SOCK_STREAM), (socket.AF_INET, socket.SOCK_
 a, b = socket.socketpair()
 a.send(b'pair')
 print(b.recv(9).decode())
+def tries(visit): # an end of a pair is a socket: may it be taken elsewhere?
+    try:
+        visit()
+        print('VISITED')
+    except OSError as e:
+        print(e.errno)
+tries(lambda: a.connect('$D/w/listens'))
+tries(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b'x', '$D/w/hears'))
+tries(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].connect('$D/w/hears'))
 P
+sed -i "s|\$D|$D|" "$D/w/families.py"
+# Somebody outside who would be glad of a visit or a letter.
+perl -MIO::Socket::UNIX -MIO::Select -e '
+    $s = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 1) or die;
+    $d = IO::Socket::UNIX->new(Local => $ARGV[1], Type => SOCK_DGRAM) or die;
+    chmod 0777, @ARGV;
+    print "visited\n" if IO::Select->new($s, $d)->can_read(60)' \
+    "$D/w/listens" "$D/w/hears" >"$T/visits" &
+LISTENS=$!
+until_true [ -S "$D/w/hears" ]
 calls "$(bash_ "python3 $D/w/families.py")
 $(bash_ 'unshare -U true; mount -t tmpfs none /tmp; echo $?')
 $(bash_ 'grep -E "^(Cap|NoNew|Seccomp:)" /proc/self/status; id -u; ls /sys')
-$(bash_ 'for i in $(seq 30); do sleep 5 & done; jobs | wc -l')" "$TOOLS" "$FILES"
-is "$(flat stdout)" "1 1 1 1 pair" "no socket of any family, but pairs"
+$(bash_ 'for i in $(seq 30); do sleep 5 & done; jobs | wc -l')
+$(bash_ 'exec 3<>/dev/tcp/127.0.0.1/80')" "$TOOLS" "$FILES"
+is "$(flat stdout)" "1 1 1 1 pair 106 1 1" \
+    "no socket of any family, but pairs; and those connect to none in a granted directory"
+like "$(got stderr 5)" "socket: Operation not permitted" "nor has the shell one of its own"
+kill "$LISTENS"
+wait "$LISTENS" 2>/dev/null
+is "$(cat "$T/visits")" "" "nobody came"
+rm "$D/w/listens" "$D/w/hears"
 unlike "$(got stdout 2)" '^0$' "no namespace, no mount"
 is "$(got stdout 3 | tr -d '\t' | xargs)" \
     "CapInh:0000000000000000 CapPrm:0000000000000000 CapEff:0000000000000000 CapBnd:0000000000000000 CapAmb:0000000000000000 NoNewPrivs:1 Seccomp:2 1000" \

@@ -178,9 +178,11 @@ calls "MemoryEmit $p
 $(r memories/ok/new/deep/n)
 MemoryEmit {\"kind\":\"note.seen\",\"path\":\"memories/ok/a\"}
 MemoryEmit {\"kind\":\"note.seen\",\"path\":\"memories/ok/empty\",\"body\":\"\"}
-$(em memories/ok/new/deep/n changed)" "$GRANT" "$SCOPE"
+$(em memories/ok/new/deep/n changed)
+MemorySearch {\"query\":\"changed\",\"path\":\"memories/ok/new\"}" "$GRANT" "$SCOPE"
 is "$(said 1) $(said 2)" "ok ok" "MemoryEmit puts a file that MemoryRead finds at once"
 is "$(answer 2 .result.body)" text "with its body"
+is "$(answer 6 '.result.matches[].path')" memories/ok/new/deep/n "and MemorySearch too"
 is "$(answer 1 '.result | "\(.row_id) \(.seq) \(.content_hash) \(.trace_id)"')" \
     "$(result invocation_id):3 3 $(printf 'text\n' | sha256sum | cut -d ' ' -f 1) $(rows skill.invoked_started '| .trace_id' | tr -d '"')" \
     "the result names the row"

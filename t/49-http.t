@@ -387,9 +387,11 @@ EOT
 		calls -- "$TOOLS" 'x-allowed-domains: ["*"]' <<EOT
 HttpFetch {"url":"http://own.test/"}
 HttpFetch {"url":"http://other.test/"}
+HttpFetch {"url":"http://none.test/"}
 EOT
 		is "$(nth 1 .error.data.reason) $(nth 2 .error.message)" \
 		    'address_not_public connect_error' "an address of this host's own is not public"
+		is "$(nth 3 .error.message)" resolve_error 'a name that nobody knows'
 	fi
 	CYBEROS=$REAL
 fi
