@@ -6,7 +6,6 @@
 
 #include "audit/anchor.h"
 
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <dirent.h>
@@ -21,17 +20,19 @@
 #include "audit/buf.h"
 #include "audit/json.h"
 #include "audit/lines.h"
+#include "audit/segment.h"
 
 #define ZERO_HASH                                                              \
 	"0000000000000000000000000000000000000000000000000000000000000000"
 #define DAY_FILE "host.jsonl"
-#define DAY_FLAGS (O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW)
+#define DAY_FLAGS (O_RDWR | O_APPEND)
 #define REST_MAX ((size_t)1024 * 1024) /* what crashes can have left */
 
 /* The end of a day's file: where the next row continues. */
 struct day_end {
 	uint64_t hseq; /* of the last good row; 0: none */
 	char head[DIGEST_HEX];
+	char stamp[CLOCK_STAMP_SIZE]; /* when it was written */
 	struct buf rest; /* what lies behind that row: a crash left it */
 };
 
@@ -49,25 +50,17 @@ end_init(struct day_end *end)
 {
 	end->hseq = 0;
 	strlcpy(end->head, ZERO_HASH, sizeof(end->head));
+	end->stamp[0] = '\0';
 	buf_init(&end->rest, REST_MAX);
 }
 
-static int
-lock_within(int fd, int64_t ms)
+/* The last good row that was found. */
+static void
+note_row(struct day_end *end, const struct row_read *r)
 {
-	const struct timespec nap = { 0, 500000 };
-	int64_t until = clock_boot() + ms * CLOCK_MS;
-
-	while (flock(fd, LOCK_EX | LOCK_NB) == -1) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return -1;
-		if (clock_boot() > until) {
-			errno = ETIMEDOUT;
-			return -1;
-		}
-		nanosleep(&nap, NULL);
-	}
-	return 0;
+	end->hseq = r->seq;
+	strlcpy(end->head, r->hash, sizeof(end->head));
+	strlcpy(end->stamp, r->ts, sizeof(end->stamp));
 }
 
 /*
@@ -87,8 +80,7 @@ look_back(const struct buf *tail, const struct store *s,
 		line = line == NULL ? tail->data : line + 1;
 		if (row_read(line, (size_t)(feed - line), true, s->host,
 			digest, &r) == 0) {
-			end->hseq = r.seq;
-			strlcpy(end->head, r.hash, sizeof(end->head));
+			note_row(end, &r);
 			line = feed + 1;
 			(void)buf_put(&end->rest, line,
 			    (size_t)(tail->data + tail->len - line));
@@ -145,9 +137,12 @@ out:
 	return result;
 }
 
-/* The newest day before this one that has a host file; "" when there is none. */
+/*
+ * The newest day before this one, or with NULL of all, that has a host file; ""
+ * when there is none.
+ */
 static int
-previous_day(const struct store *s, const char *day, char found[CLOCK_DAY_SIZE])
+newest_day(const struct store *s, const char *day, char found[CLOCK_DAY_SIZE])
 {
 	struct dirent *e;
 	struct stat st;
@@ -165,9 +160,8 @@ previous_day(const struct store *s, const char *day, char found[CLOCK_DAY_SIZE])
 		return -1;
 	}
 	while ((e = readdir(d)) != NULL) {
-		if (strlen(e->d_name) != CLOCK_DAY_SIZE - 1 ||
-		    strspn(e->d_name, "0123456789-") != CLOCK_DAY_SIZE - 1 ||
-		    strcmp(e->d_name, day) >= 0 ||
+		if (!store_is_day(e->d_name) ||
+		    (day != NULL && strcmp(e->d_name, day) >= 0) ||
 		    strcmp(e->d_name, found) <= 0)
 			continue;
 		snprintf(name, sizeof(name), "%.10s/" DAY_FILE, e->d_name);
@@ -239,8 +233,7 @@ close_rest(int fd, const struct store *s, struct digest *digest,
 	if (!ended && write(fd, "\n", 1) != 1)
 		return -1;
 	if (!ended && is_next_row(&end->rest, s, digest, end, &r)) {
-		end->hseq = r.seq;
-		strlcpy(end->head, r.hash, sizeof(end->head));
+		note_row(end, &r);
 		return 0;
 	}
 	if (ended)
@@ -284,7 +277,7 @@ end_of_day_before(const struct store *s, const char *day,
 	strlcpy(at, day, sizeof(at));
 	end_init(end);
 	do {
-		if (previous_day(s, at, before) == -1)
+		if (newest_day(s, at, before) == -1)
 			return -1;
 		if (before[0] == '\0')
 			return 0;
@@ -292,11 +285,11 @@ end_of_day_before(const struct store *s, const char *day,
 		dir = store_day(s, before, 0);
 		if (dir == -1)
 			return -1;
-		fd = openat(dir, DAY_FILE, DAY_FLAGS);
+		fd = store_file(dir, DAY_FILE, DAY_FLAGS);
 		close(dir);
 		if (fd == -1)
 			return -1;
-		if (lock_within(fd, ANCHOR_WAIT_MS) == -1 ||
+		if (store_lock_file(fd, ANCHOR_WAIT_MS) == -1 ||
 		    read_end(fd, s, digest, end) == -1 ||
 		    (end->hseq > 0 &&
 			(close_rest(fd, s, digest, end, &torn) == -1 ||
@@ -322,6 +315,7 @@ open_day(int fd, const struct store *s, const char *day,
 		goto out;
 	end->hseq = last.hseq;
 	strlcpy(end->head, last.head, sizeof(end->head));
+	strlcpy(end->stamp, last.stamp, sizeof(end->stamp));
 	row_begin(&row, ROW_DAY_OPENED, NULL, digest);
 	row_word(&row, "prev_day", before[0] == '\0' ? NULL : before);
 	row_word(&row, "prev_head", before[0] == '\0' ? NULL : last.head);
@@ -334,28 +328,64 @@ out:
 	return result;
 }
 
+int
+anchor_day(const struct store *s, char day[CLOCK_DAY_SIZE])
+{
+	char newest[CLOCK_DAY_SIZE];
+
+	clock_day(clock_wall(), day);
+	if (newest_day(s, NULL, newest) == -1)
+		return -1;
+	if (strcmp(newest, day) > 0)
+		strlcpy(day, newest, CLOCK_DAY_SIZE);
+	return 0;
+}
+
+/* The clock was set back: who reads the times that follow shall know it. */
+static int
+append_step(int fd, const struct store *s, struct digest *digest,
+    struct day_end *end)
+{
+	char now[CLOCK_STAMP_SIZE];
+	struct row row;
+	int result;
+
+	clock_stamp(clock_wall() + CLOCK_SECOND, now);
+	if (strcmp(now, end->stamp) >= 0)
+		return 0;
+	row_begin(&row, ROW_CLOCK_STEP, NULL, digest);
+	row_word(&row, "prev_ts", end->stamp);
+	result = row_end(&row) == 0
+	    ? append_row(fd, s, &row, ROW_BY_SUPERVISOR, end)
+	    : -1;
+	row_clear(&row);
+	return result;
+}
+
 /*
- * Today's file, locked. A day that ended while the lock was waited for is left
- * alone: the next one may hang on its last row already.
+ * The file of anchor_day, locked. A day that ended while the lock was waited
+ * for is left alone: the next one may hang on its last row already.
  */
 static int
-lock_today(const struct store *s, char day[CLOCK_DAY_SIZE])
+lock_current(const struct store *s, char day[CLOCK_DAY_SIZE])
 {
 	char now[CLOCK_DAY_SIZE];
 	int dir, fd;
 
 	for (;;) {
-		clock_day(clock_wall(), day);
+		if (anchor_day(s, day) == -1)
+			return -1;
 		dir = store_day(s, day, 1);
 		if (dir == -1)
 			return -1;
-		fd = openat(dir, DAY_FILE, DAY_FLAGS | O_CREAT, 0600);
+		fd = store_file(dir, DAY_FILE, DAY_FLAGS | O_CREAT);
 		close(dir);
 		if (fd == -1)
 			return -1;
-		if (lock_within(fd, ANCHOR_WAIT_MS) == -1)
+		if (store_lock_file(fd, ANCHOR_WAIT_MS) == -1)
 			break;
-		clock_day(clock_wall(), now);
+		if (anchor_day(s, now) == -1)
+			break;
 		if (strcmp(now, day) == 0)
 			return fd;
 		close(fd);
@@ -374,11 +404,12 @@ anchor_append(const struct store *s, const struct row *row, enum row_by by,
 	int fd, result = -1;
 
 	end_init(&end);
-	fd = lock_today(s, day);
+	fd = lock_current(s, day);
 	if (fd == -1 || read_end(fd, s, digest, &end) == -1 ||
 	    close_rest(fd, s, digest, &end, &torn) == -1 ||
 	    (end.hseq == 0 && open_day(fd, s, day, digest, &end) == -1) ||
 	    (torn && append_recovered(fd, s, digest, &end) == -1) ||
+	    append_step(fd, s, digest, &end) == -1 ||
 	    append_row(fd, s, row, by, &end) == -1)
 		goto out;
 	a->hseq = end.hseq;
@@ -400,7 +431,7 @@ anchor_sync(const struct store *s, const struct anchor *a)
 	dir = store_day(s, a->day, 0);
 	if (dir == -1)
 		return -1;
-	fd = openat(dir, DAY_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = store_file(dir, DAY_FILE, O_RDONLY);
 	close(dir);
 	if (fd == -1)
 		return -1;
@@ -409,19 +440,11 @@ anchor_sync(const struct store *s, const struct anchor *a)
 	return result;
 }
 
-static uint64_t
-payload_count(const char *payload, size_t len, const char *name)
-{
-	uint64_t n;
-
-	json_uint_of(payload, len, name, &n); /* 0: it has none */
-	return n;
-}
-
 static void
 add_line(const char *line, size_t len, struct anchor_totals *t)
 {
 	struct json_span kind, payload, seq;
+	struct segment_totals sum = { 0, 0, 0, 0 };
 	const char *closed = row_kind_word(ROW_SEGMENT_CLOSED);
 
 	if (!json_scan(line, len, false, NULL, NULL) ||
@@ -433,10 +456,11 @@ add_line(const char *line, size_t len, struct anchor_totals *t)
 	if (kind.len != strlen(closed) + 2 ||
 	    memcmp(kind.p + 1, closed, kind.len - 2) != 0)
 		return;
-	t->calls += payload_count(payload.p, payload.len, "calls");
-	t->denied += payload_count(payload.p, payload.len, "denied");
-	t->errors += payload_count(payload.p, payload.len, "errors");
-	t->timeouts += payload_count(payload.p, payload.len, "timeouts");
+	segment_totals_add(&sum, payload.p, payload.len);
+	t->calls += sum.calls;
+	t->denied += sum.denied;
+	t->errors += sum.errors;
+	t->timeouts += sum.timeouts;
 }
 
 static void
@@ -447,7 +471,7 @@ read_kept(int dir, struct anchor_totals *t)
 	int fd;
 
 	memset(t, 0, sizeof(*t));
-	fd = openat(dir, "totals", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = store_file(dir, "totals", O_RDONLY);
 	if (fd == -1)
 		return;
 	n = read(fd, text, sizeof(text) - 1);
@@ -475,7 +499,7 @@ sum_day(int dir, struct anchor_totals *t)
 	int fd, result = -1;
 
 	read_kept(dir, t);
-	fd = openat(dir, DAY_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = store_file(dir, DAY_FILE, O_RDONLY);
 	if (fd == -1)
 		return errno == ENOENT ? 0 : -1;
 	if (fstat(fd, &st) == 0 && t->offset > (uint64_t)st.st_size)
@@ -521,8 +545,7 @@ anchor_keep_totals(const struct store *s, const char *day)
 		goto out;
 	/* Two supervisors may do this at once: each writes a true sum. */
 	snprintf(name, sizeof(name), ".totals.%ld", (long)getpid());
-	fd = openat(dir, name,
-	    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = store_file(dir, name, O_WRONLY | O_CREAT | O_TRUNC);
 	if (fd == -1)
 		goto out;
 	if (dprintf(fd,

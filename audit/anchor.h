@@ -22,9 +22,18 @@ struct anchor {
 };
 
 /*
- * Append an anchor (row_end was called on it) to today's file; opens the day
- * if it is the first. A torn last line is closed and named by audit.recovered
- * first. 0 and *a, or -1 with errno; ETIMEDOUT when the lock was not to be had.
+ * The day that the ledger is at, whose files anchors and new segments go into:
+ * today (UTC), or a later one that is there, for a clock that was set back over
+ * midnight must not fork the chain. 0 or -1 with errno.
+ */
+int	anchor_day(const struct store *, char day[CLOCK_DAY_SIZE]);
+
+/*
+ * Append an anchor (row_end was called on it) to the file of anchor_day; opens
+ * the day if it is the first. A torn last line is closed and named by
+ * audit.recovered first; audit.clock_step tells of a clock that is more than a
+ * second behind the anchor before. 0 and *a, or -1 with errno; ETIMEDOUT when
+ * the lock was not to be had.
  */
 int	anchor_append(const struct store *, const struct row *, enum row_by,
 	    struct digest *, struct anchor *a);

@@ -11,7 +11,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,6 +36,12 @@ books_walk(struct books *b)
 	int fd, result = 0;
 
 	segment_walk_begin(&b->walk, b->inv, b->opened);
+	if (anchor_day(b->store, b->walk.day) == -1)
+		return -1;
+	if (strcmp(b->walk.day, b->day) == 0)
+		b->walk.day[0] = '\0'; /* it has no day before */
+	b->walk.tally = b->tally;
+	b->walk.mark = b->mark;
 	for (part = 1; part <= parts->n && result == 0 && !b->walk.damaged;
 	     part++) {
 		fd = open_part(b, part);
@@ -68,6 +76,19 @@ anchor_part(struct books *b, unsigned part, const char *file,
 	return result;
 }
 
+/* Append-only, if the first one is. */
+static void
+protect_part(const struct books *b, int fd)
+{
+	int first = open_part(b, 1);
+
+	if (first == -1)
+		return;
+	if (store_is_append_only(first))
+		(void)store_append_only(fd, true);
+	close(first);
+}
+
 int
 books_part(struct books *b)
 {
@@ -89,6 +110,7 @@ books_part(struct books *b)
 		unlinkat(b->day_fd, name, 0);
 		return -1;
 	}
+	protect_part(b, fd);
 	parts->start[parts->n++] = b->walk.seq + 1;
 	/* Without its anchor a part counts for nothing, rows or not. */
 	if (b->sync && (store_sync_segment(b->day_fd, b->inv) == -1 ||
@@ -102,10 +124,40 @@ books_part(struct books *b)
 /* --- what has no place yet --- */
 
 struct merge {
+	struct books *b;
 	uint64_t next;	       /* the row that is wanted */
 	char head[DIGEST_HEX]; /* what it must follow */
 	int fd;		       /* of the part; -1: not made yet */
 };
+
+/* Each complete line of a file; no row where it is none of ours that holds. */
+static int
+each_line(const struct books *b, int fd,
+    int (*take)(void *, const struct row_read *, const char *, size_t),
+    void *arg)
+{
+	enum lines_event event = LINES_END;
+	struct lines lines;
+	struct row_read r;
+	const char *line;
+	size_t len;
+	int result = 0;
+	bool holds;
+
+	if (lines_init(&lines, fd, 0) == -1)
+		return -1;
+	while (result == 0 &&
+	       (event = lines_next(&lines, &line, &len)) != LINES_END &&
+	       event != LINES_TORN && event != LINES_FAILED) {
+		if (event == LINES_PIECE)
+			continue;
+		holds = event == LINES_ROW &&
+			row_read(line, len, false, b->inv, b->digest, &r) == 0;
+		result = take(arg, holds ? &r : NULL, line, len);
+	}
+	lines_clear(&lines);
+	return event == LINES_FAILED ? -1 : result;
+}
 
 static int
 write_line(int fd, const char *line, size_t len)
@@ -121,11 +173,14 @@ write_line(int fd, const char *line, size_t len)
 
 /* The part is made when there is a row for it. */
 static int
-merge_row(struct books *b, struct merge *m, const struct row_read *r,
-    const char *line, size_t len)
+merge_row(void *arg, const struct row_read *r, const char *line, size_t len)
 {
+	struct merge *m = arg;
+
+	if (r == NULL || r->seq != m->next || strcmp(r->prev, m->head) != 0)
+		return 0;
 	if (m->fd == -1)
-		m->fd = books_part(b);
+		m->fd = books_part(m->b);
 	if (m->fd == -1)
 		return -1;
 	if (write_line(m->fd, line, len) == -1)
@@ -135,96 +190,51 @@ merge_row(struct books *b, struct merge *m, const struct row_read *r,
 	return 0;
 }
 
-/* One time through a file: its rows may lie in another order. */
-static int
-merge_file(struct books *b, struct merge *m, int from)
-{
-	struct lines lines;
-	struct row_read r;
-	const char *line;
-	size_t len;
-	int result;
-
-	if (lines_init(&lines, from, 0) == -1)
-		return -1;
-	result = 0;
-	while (result == 0 && lines_next(&lines, &line, &len) == LINES_ROW) {
-		if (row_read(line, len, false, b->inv, b->digest, &r) == 0 &&
-		    r.seq == m->next && strcmp(r.prev, m->head) == 0)
-			result = merge_row(b, m, &r, line, len);
-	}
-	lines_clear(&lines);
-	return result;
-}
-
 /* The parts before the last one: what came behind their successor's start. */
 static int
-merge_parts(struct books *b, struct merge *m, unsigned before)
+merge_parts(struct merge *m, unsigned before)
 {
 	unsigned part;
 	int fd, result = 0;
 
 	for (part = 1; part < before && result == 0; part++) {
-		fd = open_part(b, part);
+		fd = open_part(m->b, part);
 		if (fd == -1)
 			return -1;
-		result = merge_file(b, m, fd);
+		result = each_line(m->b, fd, merge_row, m);
 		close(fd);
 	}
 	return result;
 }
 
 static int
-merge_spool(struct books *b, struct merge *m, int spool_fd)
+merge_spool(struct merge *m, int spool_fd)
 {
 	uint64_t before = m->next;
 	int result;
 
 	if (spool_fd == -1)
 		return 0;
-	result = merge_file(b, m, spool_fd);
-	b->placed += m->next - before;
+	result = each_line(m->b, spool_fd, merge_row, m);
+	m->b->placed += m->next - before;
 	return result;
 }
 
-/* Which of its rows found no place, now that nothing can be added? */
-static int
-count_spool(struct books *b, const struct merge *m, int spool_fd)
-{
-	struct lines lines;
-	struct row_read r;
-	const char *line;
-	size_t len;
-
-	if (lines_init(&lines, spool_fd, 0) == -1)
-		return -1;
-	while (lines_next(&lines, &line, &len) == LINES_ROW) {
-		if (row_read(line, len, false, b->inv, b->digest, &r) == -1)
-			continue;
-		b->spooled++;
-		b->unplaced += r.seq >= m->next;
-	}
-	lines_clear(&lines);
-	return 0;
-}
-
+/* Again and again: rows may lie in another order than theirs. */
 static int
 merge(struct books *b, int spool_fd)
 {
-	struct merge m = { .next = b->walk.seq + 1, .fd = -1 };
+	struct merge m = { .b = b, .next = b->walk.seq + 1, .fd = -1 };
 	unsigned parts = b->parts.n;
 	uint64_t before;
 	int result;
 
 	strlcpy(m.head, b->walk.head, sizeof(m.head));
-	/* Nothing comes behind the end. */
-	if (b->walk.completed)
-		return spool_fd == -1 ? 0 : count_spool(b, &m, spool_fd);
 	do {
 		before = m.next;
-		result = merge_parts(b, &m, parts);
+		result = merge_parts(&m, parts);
 		if (result == 0)
-			result = merge_spool(b, &m, spool_fd);
+			result = merge_spool(&m, spool_fd);
 	} while (result == 0 && m.next > before);
 	if (result == 0 && m.fd != -1 &&
 	    (fdatasync(m.fd) == -1 ||
@@ -232,24 +242,208 @@ merge(struct books *b, int spool_fd)
 		result = -1;
 	if (m.fd != -1)
 		close(m.fd);
-	return result == 0 && spool_fd != -1 ? count_spool(b, &m, spool_fd)
-					      : result;
+	return result;
+}
+
+/* --- what lies elsewhere as well --- */
+
+/* A row of the spool, or of a part behind its successor's start. */
+struct copy {
+	uint64_t seq;
+	char prev[DIGEST_HEX], hash[DIGEST_HEX];
+	bool spooled;
+};
+
+struct copies {
+	struct books *b;
+	struct copy *copy;
+	size_t n;
+	bool spooled; /* those that come now */
+	unsigned part;
+	uint64_t next; /* the row whose place comes next in the parts */
+	size_t at;     /* of the copies in order, the first that is left */
+};
+
+static int
+add_copy(struct copies *c, const struct row_read *r)
+{
+	struct copy *copy;
+
+	/* By steps that grow. */
+	if ((c->n & (c->n - 1)) == 0) {
+		copy = recallocarray(c->copy, c->n, c->n == 0 ? 1 : 2 * c->n,
+		    sizeof(*copy));
+		if (copy == NULL)
+			return -1;
+		c->copy = copy;
+	}
+	copy = &c->copy[c->n++];
+	copy->seq = r->seq;
+	copy->spooled = c->spooled;
+	strlcpy(copy->prev, r->prev, sizeof(copy->prev));
+	strlcpy(copy->hash, r->hash, sizeof(copy->hash));
+	return 0;
+}
+
+/* Only a crash tears a row, and then it has no line feed. */
+static int
+take_spooled(
+    void *arg, const struct row_read *r, const char *line, size_t len)
+{
+	struct copies *c = arg;
+
+	(void)line;
+	(void)len;
+	if (r == NULL) {
+		c->b->walk.damaged = true;
+		return 0;
+	}
+	c->b->spooled++;
+	return add_copy(c, r);
+}
+
+/* Is this the place of a row? Else it counts in another part. */
+static bool
+in_place(struct copies *c, const struct row_read *r)
+{
+	const struct books_parts *parts = &c->b->parts;
+
+	if (r == NULL || r->seq != c->next ||
+	    (c->part < parts->n && r->seq >= parts->start[c->part]))
+		return false;
+	c->next++;
+	return true;
+}
+
+/* What does not hold in a part is nobody's word. */
+static int
+take_again(void *arg, const struct row_read *r, const char *line, size_t len)
+{
+	struct copies *c = arg;
+
+	(void)line;
+	(void)len;
+	return r == NULL || in_place(c, r) ? 0 : add_copy(c, r);
+}
+
+/* Each copy of a row is the same row. */
+static int
+compare_row(void *arg, const struct row_read *r, const char *line, size_t len)
+{
+	struct copies *c = arg;
+	const struct copy *copy;
+
+	(void)line;
+	(void)len;
+	if (!in_place(c, r))
+		return 0;
+	for (; c->at < c->n && c->copy[c->at].seq <= r->seq; c->at++) {
+		copy = &c->copy[c->at];
+		if (copy->seq == r->seq && strcmp(copy->hash, r->hash) == 0)
+			continue;
+		c->b->walk.damaged = true;
+		c->b->unplaced += copy->spooled;
+	}
+	return 0;
+}
+
+static int
+each_part(struct copies *c, unsigned last,
+    int (*take)(void *, const struct row_read *, const char *, size_t))
+{
+	int fd, result = 0;
+
+	c->next = 1;
+	for (c->part = 1; c->part <= last && result == 0; c->part++) {
+		fd = open_part(c->b, c->part);
+		if (fd == -1)
+			return -1;
+		result = each_line(c->b, fd, take, c);
+		close(fd);
+	}
+	return result;
+}
+
+static int
+by_seq(const void *a, const void *b)
+{
+	const struct copy *x = a, *y = b;
+
+	return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+/*
+ * What has no place is lost. But what would come next and follows another row
+ * than the last one tells of a fork; not where that one is the end, which
+ * somebody else may have written.
+ */
+static void
+count_left(struct copies *c)
+{
+	const struct segment_walk *w = &c->b->walk;
+	const struct copy *copy;
+	bool fork = false;
+
+	for (; c->at < c->n; c->at++) {
+		copy = &c->copy[c->at];
+		fork = fork || (copy->seq == w->seq + 1 && !w->completed &&
+				   strcmp(copy->prev, w->head) != 0);
+		c->b->unplaced += copy->spooled;
+	}
+	c->b->walk.damaged = w->damaged || fork;
+}
+
+static int
+read_copies(struct copies *c, int spool_fd)
+{
+	c->spooled = true;
+	if (spool_fd != -1 &&
+	    each_line(c->b, spool_fd, take_spooled, c) == -1)
+		return -1;
+	c->spooled = false;
+	if (each_part(c, c->b->parts.n - 1, take_again) == -1)
+		return -1;
+	if (c->n > 0)
+		qsort(c->copy, c->n, sizeof(*c->copy), by_seq);
+	return 0;
+}
+
+/* Another row with the number of one that is there is a fork. */
+static int
+compare(struct books *b, int spool_fd)
+{
+	struct copies c = { .b = b };
+	int result = read_copies(&c, spool_fd);
+
+	if (result == 0 && c.n > 0)
+		result = each_part(&c, b->parts.n, compare_row);
+	if (result == 0)
+		count_left(&c);
+	free(c.copy);
+	return result;
 }
 
 int
 books_merge(struct books *b)
 {
-	int spool_fd, result;
+	int spool_fd, result = 0;
 
 	b->spooled = b->placed = b->unplaced = 0;
 	spool_fd = store_spool(b->store, b->spool, b->inv, false);
 	if (spool_fd == -1 && errno != ENOENT)
 		return -1;
-	result = merge(b, spool_fd);
+	/* Nothing comes behind the end. */
+	if (!b->walk.completed)
+		result = merge(b, spool_fd);
+	if (result == 0)
+		result = compare(b, spool_fd);
+	/* What was marked was on disk: its end was cut off. */
+	if (b->walk.seq < b->mark.seq)
+		b->walk.damaged = true;
 	if (spool_fd == -1)
 		return result;
 	close(spool_fd);
-	if (result == 0 && b->unplaced == 0)
+	if (result == 0 && b->unplaced == 0 && !b->walk.damaged)
 		store_spool_unlink(b->store, b->spool, b->inv);
 	return result;
 }
@@ -306,6 +500,9 @@ books_end(struct books *b, const struct books_end *end)
 {
 	int fd, result;
 
+	/* The anchor of the part says what is before it. */
+	if (b->sync && books_sync(b) == -1)
+		return -1;
 	fd = books_part(b);
 	if (fd == -1)
 		return -1;
@@ -314,6 +511,22 @@ books_end(struct books *b, const struct books_end *end)
 		result = segment_walk_part(fd, 0, b->digest, &b->walk);
 	close(fd);
 	return result;
+}
+
+/* What it did on the days before this one is in their totals. */
+static void
+put_before(struct row *row, const struct segment_walk *w)
+{
+	char text[192];
+
+	if (w->day[0] == '\0')
+		return;
+	snprintf(text, sizeof(text),
+	    "{\"day\":\"%s\",\"calls\":%" PRIu64 ",\"denied\":%" PRIu64
+	    ",\"errors\":%" PRIu64 ",\"timeouts\":%" PRIu64 "}",
+	    w->day, w->before.calls, w->before.denied, w->before.errors,
+	    w->before.timeouts);
+	row_json(row, "before", text, strlen(text));
 }
 
 int
@@ -327,6 +540,9 @@ books_close(struct books *b, const char *reason, uint64_t lost,
 	/* What does not hold is never signed off as good. */
 	if (w->damaged)
 		reason = "damaged";
+	/* Whoever was killed told of what was lost in rows only. */
+	if (lost < w->lost)
+		lost = w->lost;
 	row_begin(&row, ROW_SEGMENT_CLOSED, NULL, b->digest);
 	row_word(&row, "invocation_id", b->inv);
 	row_word(&row, "reason", reason);
@@ -346,6 +562,7 @@ books_close(struct books *b, const char *reason, uint64_t lost,
 	row_int(&row, "duplicates",
 	    (int64_t)(b->spooled - b->placed - b->unplaced));
 	row_int(&row, "lost", (int64_t)(lost + b->unplaced));
+	put_before(&row, w);
 	result = row_end(&row) == 0 ? anchor_append(b->store, &row, b->by,
 					  b->digest, anchor)
 				    : -1;

@@ -31,10 +31,12 @@ struct books {
 	const char	*trace_id;
 	const char	*spool;		/* the operator's directory, or NULL */
 	bool		 sync;		/* a part is on disk with its anchor, or none */
+	struct tally	*tally;		/* rows are counted there as they are walked; or NULL */
 	uint64_t	 spooled;	/* rows that the spool had; set by books_merge */
 	uint64_t	 placed;	/* of these, in the new part */
-	uint64_t	 unplaced;	/* of these, behind a gap: lost */
+	uint64_t	 unplaced;	/* of these, behind a gap or a fork: lost */
 	struct books_parts parts;	/* what the anchors say */
+	struct segment_mark mark;	/* the newest one, or none */
 	struct segment_walk walk;	/* set by books_walk */
 };
 
@@ -56,8 +58,11 @@ int	books_part(struct books *);
 /*
  * Put into a new part, in order, what the spool has and what a part has that was
  * given up before the next one got it again; and remove the spool, unless it has
- * rows that have no place. 0, also when there is nothing, or -1 with errno; then
- * the spool is left.
+ * rows that have no place. A row of another hash than the one in its place is a
+ * fork, and a complete line of the spool that is no row of this invocation is
+ * nobody's: then the walk is damaged, and the spool is left; as it is when the
+ * row that was marked is not there now. 0, also when there is nothing, or -1 with
+ * errno; then the spool is left as well.
  */
 int	books_merge(struct books *);
 

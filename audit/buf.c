@@ -172,6 +172,8 @@ buf_put_hex(struct buf *b, const void *p, size_t n)
 void
 buf_consume(struct buf *b, size_t n)
 {
+	if (n == 0) /* there may be no data at all */
+		return;
 	memmove(b->data, b->data + n, b->len - n);
 	b->len -= n;
 }

@@ -17,17 +17,16 @@
 struct counters *
 counters_map(int fd)
 {
+	int error, flags = fd == -1 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 	void *p;
-	int error;
 
 	/* A page without a block behind it would be SIGBUS on a full disk. */
-	error = posix_fallocate(fd, 0, COUNTERS_SIZE);
+	error = fd == -1 ? 0 : posix_fallocate(fd, 0, COUNTERS_SIZE);
 	if (error != 0) {
 		errno = error;
 		return NULL;
 	}
-	p = mmap(
-	    NULL, COUNTERS_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(NULL, COUNTERS_SIZE, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (p == MAP_FAILED)
 		return NULL;
 	/* One writer: a fork of the broker does not get it. */
@@ -36,6 +35,26 @@ counters_map(int fd)
 		return NULL;
 	}
 	return p;
+}
+
+struct tally *
+counters_tally(struct counters *c)
+{
+	return (struct tally *)(void *)((char *)c + COUNTERS_TALLY);
+}
+
+int
+counters_read_tally(int fd, struct tally *t)
+{
+	ssize_t n = pread(fd, t, sizeof(*t), COUNTERS_TALLY);
+
+	if (n == -1)
+		return -1;
+	if (n != (ssize_t)sizeof(*t) || t->magic != TALLY_MAGIC) {
+		errno = EBADMSG;
+		return -1;
+	}
+	return 0;
 }
 
 static bool
@@ -59,6 +78,51 @@ counters_read(int fd, struct counters *c)
 		return -1;
 	}
 	return 0;
+}
+
+#define DAY (86400 * CLOCK_SECOND)
+
+void
+counters_turn(struct counters *c, int64_t wall_ns)
+{
+	_Atomic uint64_t *const counts[] = { &c->calls, &c->denied,
+		&c->errors, &c->timeouts };
+	int64_t day = wall_ns / DAY;
+	size_t i;
+
+	if (counters_get(c, day) >= day)
+		return;
+	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		atomic_store_explicit(&c->before[i],
+		    atomic_load_explicit(counts[i], memory_order_relaxed),
+		    memory_order_relaxed);
+	atomic_store_explicit(&c->day, day, memory_order_relaxed);
+}
+
+static uint64_t
+above(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+struct segment_totals
+counters_since(const struct counters *c, const char day[CLOCK_DAY_SIZE])
+{
+	char counted[CLOCK_DAY_SIZE];
+	int64_t last = counters_get(c, day);
+
+	/* The writer's word, which must not overflow. */
+	if (last < 0 || last > INT64_MAX / DAY)
+		last = 0;
+	clock_day(last * DAY, counted);
+	if (strcmp(counted, day) < 0)
+		return (struct segment_totals){ 0, 0, 0, 0 };
+	return (struct segment_totals){
+		above(counters_get(c, calls), counters_get(c, before[0])),
+		above(counters_get(c, denied), counters_get(c, before[1])),
+		above(counters_get(c, errors), counters_get(c, before[2])),
+		above(counters_get(c, timeouts), counters_get(c, before[3]))
+	};
 }
 
 void

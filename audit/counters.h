@@ -4,13 +4,18 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "audit/clock.h"
+#include "audit/segment.h"
+#include "audit/tally.h"
+
 /*
  * The live page of one invocation, run/<inv>.status: one writer (its broker),
  * any number of readers, right to the last count when the writer is killed,
  * since the page belongs to the kernel.
  */
 
-#define COUNTERS_SIZE	4096
+#define COUNTERS_SIZE	16384
+#define COUNTERS_TALLY	1024	/* where the counts for the metrics begin */
 #define COUNTERS_MAGIC	UINT64_C(0x31306c6c6f72736b)
 
 struct counters {
@@ -29,17 +34,27 @@ struct counters {
 	_Atomic uint64_t errors;
 	_Atomic uint64_t timeouts;
 	_Atomic uint64_t rejected;
-	_Atomic uint64_t truncated;	/* answers that were cut */
-	_Atomic uint64_t bad_traces;	/* invalid traceparents of calls */
+	/* The first four when the UTC day began in which it counted last. */
+	_Atomic int64_t day;		/* days since 1970 */
+	_Atomic uint64_t before[4];
 	_Atomic uint64_t waiting;	/* rows in the memory queue */
 };
 
-_Static_assert(sizeof(struct counters) <= COUNTERS_SIZE, "one page");
+_Static_assert(sizeof(struct counters) <= COUNTERS_TALLY &&
+    COUNTERS_TALLY + sizeof(struct tally) <= COUNTERS_SIZE, "one page");
 
-/* Map the page of an open file for writing; it is made COUNTERS_SIZE long.
- * NULL with errno. */
+/*
+ * Map the page of an open file for writing; it is made COUNTERS_SIZE long. With
+ * -1, memory that nobody else sees. NULL with errno.
+ */
 struct counters	*counters_map(int fd);
 void		 counters_unmap(struct counters *);
+
+/* The metrics of a mapped page, to be counted with what tally.h has. */
+struct tally	*counters_tally(struct counters *);
+
+/* Copy the metrics of an open page; the same errors as counters_read. */
+int		 counters_read_tally(int fd, struct tally *);
 
 /*
  * Copy the page of an open file. 0, or -1 with errno; EBADMSG when it is no
@@ -47,6 +62,13 @@ void		 counters_unmap(struct counters *);
  * the writer's word.
  */
 int		 counters_read(int fd, struct counters *);
+
+/* Before the first four are counted: what is there is of the days before. */
+void		 counters_turn(struct counters *, int64_t wall_ns);
+
+/* What a copy has of a UTC day and the days after it. */
+struct segment_totals counters_since(const struct counters *,
+		    const char day[CLOCK_DAY_SIZE]);
 
 #define counters_add(c, field) \
 	atomic_fetch_add_explicit(&(c)->field, 1, memory_order_relaxed)

@@ -108,6 +108,16 @@ json_is_utf8(const char *s, size_t len)
 }
 
 size_t
+json_utf8_points(const char *s, size_t len)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < len; i++)
+		n += ((unsigned char)s[i] & 0xc0) != 0x80;
+	return n;
+}
+
+size_t
 json_utf8_cut(const char *s, size_t len, size_t max)
 {
 	size_t back, n;
@@ -122,12 +132,25 @@ json_utf8_cut(const char *s, size_t len, size_t max)
 	return max;
 }
 
-/* The first byte that a string cannot hold as it is, or a non-ASCII one. */
+/*
+ * The first byte that a string cannot hold as it is, or a non-ASCII one. Eight
+ * at a time while there is none: each difference has the highest bit of a byte
+ * only where that is smaller than ' ', '"' or '\\', or one below it was.
+ */
 static const char *
 skip_plain(const char *p, const char *end)
 {
+	const uint64_t each = 0x0101010101010101U;
+	uint64_t x;
 	unsigned char c;
 
+	for (; end - p >= 8; p += 8) {
+		memcpy(&x, p, sizeof(x));
+		if (((x | (x - each * ' ') | ((x ^ each * '"') - each) |
+			 ((x ^ each * '\\') - each)) &
+			each * 0x80) != 0)
+			break;
+	}
 	for (; p < end; p++) {
 		c = (unsigned char)*p;
 		if (c < 0x20 || c == '"' || c == '\\' || c >= 0x80)
@@ -683,7 +706,7 @@ json_parse(const char *text, size_t len, bool rpc)
 static const char *
 skip_string(const char *p, const char *end)
 {
-	for (p++; p < end && *p != '"'; p++)
+	for (p++; (p = skip_plain(p, end)) < end && *p != '"'; p++)
 		if (*p == '\\' && end - p > 1)
 			p++;
 	return p < end ? p + 1 : end;
@@ -708,7 +731,8 @@ skip_value(const char *p, const char *end)
 			p++;
 			continue;
 		} else {
-			while (p < end && memchr(" \t\n\r,]}", *p, 7) == NULL)
+			while (p < end && *p != ',' && *p != ']' && *p != '}' &&
+			    skip_blank(p, p + 1) == p)
 				p++;
 		}
 		if (depth == 0)
@@ -753,6 +777,15 @@ json_member(
 		p = skip_blank(next, end);
 	} while (p < end && *p == ',');
 	return false;
+}
+
+const char *
+json_member_text(const cJSON *object, const char *name)
+{
+	const char *s = cJSON_GetStringValue(
+	    cJSON_GetObjectItemCaseSensitive(object, name));
+
+	return s == NULL ? "" : s;
 }
 
 bool

@@ -52,6 +52,9 @@ cJSON	*json_parse(const char *text, size_t len, bool rpc);
 bool	json_member(const char *text, size_t len, const char *name,
 	    struct json_span *);
 
+/* A member of a tree that is a string, borrowed; "" when there is none. */
+const char *json_member_text(const cJSON *object, const char *name);
+
 /*
  * The same, for a text without escapes that fits, with its NUL, and for a number
  * of at most 18 digits and no sign. False for anything else, which leaves ""
@@ -87,6 +90,9 @@ int	json_put_string(struct buf *, const char *, size_t len);
 
 /* Is it valid UTF-8 (no overlong form, no surrogate, at most U+10FFFF)? */
 bool	json_is_utf8(const char *, size_t len);
+
+/* How many code points valid UTF-8 has. */
+size_t	json_utf8_points(const char *, size_t len);
 
 /*
  * The length of the longest prefix of s, at most max bytes, that does not cut

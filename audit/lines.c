@@ -54,6 +54,15 @@ fill(struct lines *l)
 	return n > 0 ? 1 : (int)n;
 }
 
+static enum lines_event
+end_line(struct lines *l, size_t len)
+{
+	bool row = !l->inside && len < ROW_MAX;
+
+	l->inside = false;
+	return row ? LINES_ROW : LINES_LAST;
+}
+
 enum lines_event
 lines_next(struct lines *l, const char **line, size_t *len)
 {
@@ -67,26 +76,23 @@ lines_next(struct lines *l, const char **line, size_t *len)
 		if (feed != NULL) {
 			*len = (size_t)(feed - *line);
 			l->begin += *len + 1;
-			return *len < ROW_MAX ? LINES_ROW : LINES_TOO_LONG;
+			return end_line(l, *len);
 		}
-		if (*len >= ROW_MAX)
-			return LINES_TOO_LONG;
+		if (*len >= ROW_MAX) {
+			l->begin += *len;
+			l->inside = true;
+			return LINES_PIECE;
+		}
 		seen = *len;
 		switch (fill(l)) {
 		case 0:
-			return *len == 0 ? LINES_END : LINES_TORN;
+			return *len == 0 && !l->inside ? LINES_END : LINES_TORN;
 		case -1:
 			return LINES_FAILED;
 		default:
 			break;
 		}
 	}
-}
-
-void
-lines_skip(struct lines *l, size_t n)
-{
-	l->begin += n;
 }
 
 uint64_t

@@ -15,6 +15,7 @@ struct lines {
 	char	*data;
 	size_t	 begin;		/* of what was not handed out yet */
 	size_t	 end;
+	bool	 inside;	/* of a line that is handed out in pieces */
 };
 
 /* Read from an offset, which must be the start of a line. 0 or -1, ENOMEM. */
@@ -25,20 +26,16 @@ enum lines_event {
 	LINES_ROW,	/* a complete line, without its line feed */
 	LINES_END,	/* nothing is left */
 	LINES_TORN,	/* the rest of the file, which has no line feed */
-	LINES_TOO_LONG,	/* more than ROW_MAX bytes without one: not ours */
+	LINES_PIECE,	/* of a line over ROW_MAX bytes: not ours; more follows,
+			 * as pieces, and ends in LINES_LAST or LINES_TORN */
+	LINES_LAST,	/* the last piece, which had a line feed */
 	LINES_FAILED	/* errno says why it cannot be read */
 };
 
 /* The next line; the text is valid until the next call. */
 enum lines_event lines_next(struct lines *, const char **line, size_t *len);
 
-/*
- * Step over bytes of a rest that was handed out as torn or as too long, so that
- * the next call goes on behind them; at most what was handed out.
- */
-void	lines_skip(struct lines *, size_t);
-
-/* The offset behind the line that was handed out last. */
+/* The offset behind the line or piece that was handed out last. */
 uint64_t lines_offset(const struct lines *);
 
 #endif

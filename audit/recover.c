@@ -20,10 +20,12 @@
 
 #include "audit/anchor.h"
 #include "audit/books.h"
+#include "audit/hostpage.h"
 #include "audit/json.h"
 #include "audit/lines.h"
 #include "audit/roll.h"
 #include "audit/row.h"
+#include "audit/stray.h"
 #include "audit/trace.h"
 
 /* What the anchors say about one invocation. */
@@ -36,6 +38,7 @@ struct account {
 	char version[257];
 	int64_t began; /* wall clock, nanoseconds */
 	struct books_parts parts;
+	struct segment_mark mark; /* of the highest row, or none */
 	bool disordered; /* parts that no writer makes so */
 };
 
@@ -57,8 +60,7 @@ take_lock(const struct store *s, const char *inv)
 
 	snprintf(name, sizeof(name), "%.36s.lock", inv);
 	for (;;) {
-		fd = openat(s->run_fd, name,
-		    O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		fd = store_file(s->run_fd, name, O_RDWR | O_CREAT);
 		if (fd == -1)
 			return -1;
 		if (flock(fd, LOCK_EX | LOCK_NB) == -1) {
@@ -80,21 +82,18 @@ take_lock(const struct store *s, const char *inv)
 
 /* "2026-11-30T10:00:00.004000Z" to the second. */
 static int64_t
-wall_of(const char *line, size_t len)
+wall_of(const char *ts)
 {
-	char ts[40];
 	struct tm tm;
 
 	memset(&tm, 0, sizeof(tm));
-	if (!json_text_of(line, len, "ts", ts, sizeof(ts)) ||
-	    strptime(ts, "%Y-%m-%dT%H:%M:%S", &tm) == NULL)
+	if (strptime(ts, "%Y-%m-%dT%H:%M:%S", &tm) == NULL)
 		return 0;
 	return (int64_t)timegm(&tm) * CLOCK_SECOND;
 }
 
 static void
-take_opened(struct account *a, const struct row_read *r, const char *line,
-    size_t len)
+take_opened(struct account *a, const struct row_read *r)
 {
 	char file[STORE_SEGMENT_NAME + 16];
 
@@ -102,17 +101,49 @@ take_opened(struct account *a, const struct row_read *r, const char *line,
 	a->closed = a->disordered = false;
 	a->parts.n = 1;
 	a->parts.start[0] = 1;
+	a->mark.seq = 0;
 	strlcpy(a->hash, r->hash, sizeof(a->hash));
 	row_text_of(r, "file", file, sizeof(file));
 	strlcpy(a->day, file, sizeof(a->day));
 	row_text_of(r, "skill_id", a->skill_id, sizeof(a->skill_id));
 	row_text_of(r, "version", a->version, sizeof(a->version));
-	a->began = wall_of(line, len);
+	a->began = wall_of(r->ts);
+}
+
+static void
+take_mark(struct account *a, uint64_t seq, const char *head)
+{
+	if (!a->opened || a->closed || seq < a->mark.seq)
+		return;
+	a->mark.seq = seq;
+	strlcpy(a->mark.head, head, sizeof(a->mark.head));
+}
+
+/* Those of this invocation; there may be others in the same row. */
+static void
+take_marks(struct account *a, const struct row_read *r)
+{
+	struct json_span marks, one = {NULL, 0};
+	char inv[STORE_UUID_SIZE], head[DIGEST_HEX];
+	uint64_t seq;
+
+	if (!json_scan(r->payload, r->payload_len, false, NULL, NULL) ||
+	    !json_member(r->payload, r->payload_len, "marks", &marks))
+		return;
+	while (json_element(marks.p, marks.len, &one)) {
+		if (json_text_of(one.p, one.len, "invocation_id", inv,
+			sizeof(inv)) &&
+		    strcmp(inv, a->inv) == 0 &&
+		    json_uint_of(one.p, one.len, "seq", &seq) &&
+		    json_text_of(one.p, one.len, "head", head, sizeof(head)))
+			take_mark(a, seq, head);
+	}
 }
 
 static void
 take_part(struct account *a, const struct row_read *r)
 {
+	char head[DIGEST_HEX];
 	uint64_t part, seq;
 
 	if (!row_uint_of(r, "part", &part) || !row_uint_of(r, "seq", &seq) ||
@@ -121,9 +152,13 @@ take_part(struct account *a, const struct row_read *r)
 		a->disordered = true;
 	else
 		a->parts.start[a->parts.n++] = seq;
+	/* The row before it is as good as marked. */
+	if (!a->disordered && row_text_of(r, "head", head, sizeof(head)))
+		take_mark(a, seq - 1, head);
 }
 
-/* Is this row an anchor of a segment? Its invocation's id is left in inv. */
+/* Is this row an anchor of a segment, or marks? Of a segment, its invocation's
+ * id is left in inv. */
 static enum row_kind
 segment_row(const struct recover *r, const char *line, size_t len,
     struct row_read *row, char inv[STORE_UUID_SIZE])
@@ -133,6 +168,8 @@ segment_row(const struct recover *r, const char *line, size_t len,
 	if (row_read(line, len, true, r->store->host, r->digest, row) == -1)
 		return ROW_KINDS;
 	kind = row_kind_of(row->kind);
+	if (kind == ROW_SEGMENT_MARK)
+		return kind;
 	if ((kind != ROW_SEGMENT_OPENED && kind != ROW_SEGMENT_PART &&
 		kind != ROW_SEGMENT_CLOSED) ||
 	    !row_text_of(row, "invocation_id", inv, STORE_UUID_SIZE) ||
@@ -160,8 +197,7 @@ each_anchor(const struct recover *r, const char *day,
 	result = lines_init(&lines, fd, 0);
 	if (result == 0) {
 		while ((event = lines_next(&lines, &line, &len)) == LINES_ROW ||
-		       (event == LINES_TOO_LONG &&
-			   (lines_skip(&lines, len), true))) {
+		       event == LINES_PIECE || event == LINES_LAST) {
 			if (event == LINES_ROW)
 				take(arg, line, len);
 		}
@@ -188,10 +224,13 @@ take_one(void *arg, const char *line, size_t len)
 	if (memmem(line, len, one->account->inv, STORE_UUID_SIZE - 1) == NULL)
 		return;
 	kind = segment_row(one->r, line, len, &row, inv);
-	if (kind == ROW_KINDS || strcmp(inv, one->account->inv) != 0)
+	if (kind == ROW_SEGMENT_MARK)
+		take_marks(one->account, &row);
+	if (kind == ROW_KINDS || kind == ROW_SEGMENT_MARK ||
+	    strcmp(inv, one->account->inv) != 0)
 		return;
 	if (kind == ROW_SEGMENT_OPENED)
-		take_opened(one->account, &row, line, len);
+		take_opened(one->account, &row);
 	else if (kind == ROW_SEGMENT_PART)
 		take_part(one->account, &row);
 	else if (kind == ROW_SEGMENT_CLOSED)
@@ -238,6 +277,19 @@ anchor_orphan(const struct recover *r, const char *file, const struct stat *st,
 	return result;
 }
 
+/* A file that can only be appended to can be neither removed nor moved. */
+static void
+release(const struct recover *r, const char *name)
+{
+	int fd = store_ledger_file(r->store, name);
+
+	if (fd == -1)
+		return;
+	if (store_is_append_only(fd))
+		(void)store_append_only(fd, false);
+	close(fd);
+}
+
 /* Recorded first: what is gone then and not recorded cannot be. */
 static int
 remove_orphan(const struct recover *r, const char *day, const char *inv,
@@ -252,6 +304,7 @@ remove_orphan(const struct recover *r, const char *day, const char *inv,
 		return errno == ENOENT ? 0 : -1;
 	if (anchor_orphan(r, name, &st, st.st_size > 0) == -1)
 		return -1;
+	release(r, name);
 	if (st.st_size == 0) {
 		tell(r, RECOVER_REMOVED, name);
 		return unlinkat(audit, name, 0);
@@ -314,7 +367,8 @@ lived_ms(const struct recover *r, const struct account *a)
 }
 
 static int
-close_account(const struct recover *r, const struct account *a)
+close_account(
+    const struct recover *r, const struct account *a, struct tally *rows)
 {
 	struct books_end end = {"panic", 0,
 	    "the broker and its supervisor died"};
@@ -323,6 +377,7 @@ close_account(const struct recover *r, const struct account *a)
 	    .digest = r->digest,
 	    .spool = r->spool,
 	    .sync = true,
+	    .tally = rows,
 	    .by = ROW_BY_RECOVERY,
 	    .inv = a->inv,
 	    .opened = a->hash,
@@ -337,6 +392,7 @@ close_account(const struct recover *r, const struct account *a)
 		return -1;
 	}
 	b.parts = a->parts;
+	b.mark = a->mark;
 	strlcpy(b.day, a->day, sizeof(b.day));
 	b.day_fd = store_day(r->store, a->day, 0);
 	if (b.day_fd == -1 || books_walk(&b) == -1) {
@@ -344,6 +400,7 @@ close_account(const struct recover *r, const struct account *a)
 			close(b.day_fd);
 		if (errno != ENOENT)
 			return -1;
+		rows->rows = UINT64_MAX;
 		/* Closing what is missing would make a deletion look well. */
 		tell(r, RECOVER_MISSING, a->inv);
 		return 0;
@@ -357,6 +414,8 @@ close_account(const struct recover *r, const struct account *a)
 	    books_sync(&b) == 0 && books_close(&b, "crash", 0, &closed) == 0) {
 		anchor_sync(r->store, &closed);
 		anchor_keep_totals(r->store, closed.day);
+		if (b.walk.damaged)
+			rows->rows = UINT64_MAX;
 		tell(r, b.walk.damaged ? RECOVER_DAMAGED : RECOVER_CLOSED,
 		    a->inv);
 		result = 0;
@@ -383,21 +442,56 @@ remove_orphans(const struct recover *r, const char *inv)
 	return result;
 }
 
+static bool
+has_page(const struct recover *r, const char *inv)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.36s.status", inv);
+	return faccessat(r->store->run_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) ==
+	       0;
+}
+
+/* Its books were closed, and then there was no time to fold the page. */
 static int
-recover_invocation(const struct recover *r, const char *inv)
+read_closed(
+    const struct recover *r, const struct account *a, struct tally *rows)
+{
+	struct books b = {.store = r->store,
+	    .digest = r->digest,
+	    .tally = rows,
+	    .inv = a->inv,
+	    .opened = a->hash,
+	    .parts = a->parts};
+
+	if (!has_page(r, a->inv))
+		return 0;
+	strlcpy(b.day, a->day, sizeof(b.day));
+	if (books_walk(&b) == -1 && errno != ENOENT)
+		return -1;
+	return 0;
+}
+
+/* What the rows say of it is left in rows; rows->rows is UINT64_MAX where they
+ * do not say how many there were. */
+static int
+recover_invocation(
+    const struct recover *r, const char *inv, struct tally *rows)
 {
 	struct account a;
 
 	if (read_account(r, inv, &a) == -1)
 		return -1;
-	if (!a.opened)
-		return remove_orphans(r, inv);
-	return a.closed ? 0 : close_account(r, &a);
+	if (a.opened && !a.closed)
+		return close_account(r, &a, rows);
+	rows->rows = UINT64_MAX;
+	return a.opened ? read_closed(r, &a, rows) : remove_orphans(r, inv);
 }
 
 void
 recover_one(const struct recover *r, const char *inv)
 {
+	struct tally rows;
 	int fd;
 
 	if (store_running(r->store, inv))
@@ -410,8 +504,11 @@ recover_one(const struct recover *r, const char *inv)
 	}
 	if (r->locked != NULL)
 		r->locked(r->arg, inv);
-	if (recover_invocation(r, inv) == 0) {
-		store_run_unlink(r->store, inv, "status");
+	tally_init(&rows, r->names);
+	/* Whoever comes next looks again, as long as the lock is there. */
+	if (recover_invocation(r, inv, &rows) == 0 &&
+	    hostpage_fold(r->store, inv, r->names, &rows) == 0 &&
+	    stray_remove(r->store, inv, 0) == 0) {
 		store_run_unlink(r->store, inv, "lock");
 	} else {
 		tell(r, RECOVER_FAILED, inv);
@@ -436,7 +533,7 @@ take_all(void *arg, const char *line, size_t len)
 	struct row_read row;
 	enum row_kind kind = segment_row(all->r, line, len, &row, inv);
 
-	if (kind == ROW_KINDS)
+	if (kind == ROW_KINDS || kind == ROW_SEGMENT_MARK)
 		return;
 	e = roll_add(&all->roll, inv);
 	if (e == NULL)

@@ -6,6 +6,7 @@
 
 #include "audit/digest.h"
 #include "audit/store.h"
+#include "audit/tally.h"
 
 /*
  * Recovery (LEDGER.md): what dead brokers and supervisors left in the ledger is
@@ -27,6 +28,7 @@ struct recover {
 	const struct store *store;
 	struct digest	*digest;	/* a plain one */
 	const char	*spool;		/* the operator's directory, or NULL */
+	const struct tally_names *names;	/* for the metrics */
 	/* Its lock is held, and its status page is still there; or NULL. */
 	void		(*locked)(void *, const char *inv);
 	/* What became of what; called for each. name is an id or a file. */
@@ -34,8 +36,8 @@ struct recover {
 	void		*arg;
 };
 
-/* One invocation, unless somebody holds its lock; its lock and its status page are
- * removed when nothing is left to do. */
+/* One invocation, unless somebody holds its lock; its page is folded into the
+ * metrics of the host, and its lock removed, when nothing is left to do. */
 void	recover_one(const struct recover *, const char *inv);
 
 /*

@@ -36,6 +36,7 @@ struct roll_entry {
 
 struct roll {
 	char	 day[CLOCK_DAY_SIZE];
+	bool	 unread;	/* its anchors cannot be read */
 	struct roll_entry *entries;
 	size_t	 n;
 	size_t	 size;		/* of the hash table, a power of two or 0 */

@@ -59,11 +59,18 @@ static const struct row_kind_info {
 	    { "invocation_id", "reason", "parts", "rows", "bytes", "calls",
 		"denied", "errors", "timeouts", "open_calls", "head",
 		"torn_bytes", "torn_sha256", "spooled", "duplicates",
-		"lost" } },
+		"lost", "?before" } },
 	[ROW_RECOVERED] = { "audit.recovered",
 	    { "torn_bytes", "torn_sha256" } },
 	[ROW_ORPHAN_REMOVED] = { "audit.orphan_removed",
 	    { "file", "bytes", "quarantined" } },
+	[ROW_CLOCK_STEP] = { "audit.clock_step", { "prev_ts" } },
+	[ROW_QUARANTINED] = { "skill.quarantined",
+	    { "skill_id", "version", "frontmatter_hash", "files_sha256",
+		"attempts" } },
+	[ROW_RELEASED] = { "skill.quarantine_released",
+	    { "skill_id", "version", "frontmatter_hash", "files_sha256",
+		"attempts" } },
 };
 
 static const char *const by_words[] = {
@@ -340,7 +347,7 @@ row_read(const char *line, size_t len, bool host, const char *owner,
     struct digest *digest, struct row_read *out)
 {
 	const char *p = line, *end, *tail;
-	char word[80], owned_by[40], hash[DIGEST_TEXT];
+	char owned_by[40], hash[DIGEST_TEXT];
 	uint64_t ignored;
 
 	memset(out, 0, sizeof(*out));
@@ -354,7 +361,7 @@ row_read(const char *line, size_t len, bool host, const char *owner,
 	    !skip(&p, tail, host ? ",\"hseq\":" : ",\"seq\":") ||
 	    !take_number(&p, tail, &out->seq) ||
 	    !skip(&p, tail, ",\"ts\":\"") ||
-	    !take_word(&p, tail, word, CLOCK_STAMP_SIZE) ||
+	    !take_word(&p, tail, out->ts, sizeof(out->ts)) ||
 	    !skip(&p, tail, ",\"mono_ns\":") ||
 	    !take_number(&p, tail, &ignored) || !skip(&p, tail, ",\"by\":\"") ||
 	    !take_word(&p, tail, out->by, sizeof(out->by)) ||

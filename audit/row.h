@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "audit/buf.h"
+#include "audit/clock.h"
 #include "audit/digest.h"
 
 /*
@@ -36,6 +37,9 @@ enum row_kind {
 	ROW_SEGMENT_CLOSED,
 	ROW_RECOVERED,
 	ROW_ORPHAN_REMOVED,
+	ROW_CLOCK_STEP,
+	ROW_QUARANTINED,
+	ROW_RELEASED,
 	ROW_KINDS
 };
 
@@ -125,6 +129,7 @@ enum row_fault {
 struct row_read {
 	enum row_fault	 fault;		/* when row_read failed */
 	uint64_t	 seq;		/* seq or hseq */
+	char		 ts[CLOCK_STAMP_SIZE];
 	char		 kind[136];	/* MemoryEmit: at most 128 bytes */
 	char		 by[16];
 	char		 prev[DIGEST_HEX];

@@ -22,6 +22,7 @@
 #include "audit/clock.h"
 #include "audit/json.h"
 #include "audit/lines.h"
+#include "audit/recount.h"
 
 #define SYNC_DELAY_MS 3 /* collect rows before a sync */
 #define PIECE ((size_t)64 * 1024)
@@ -132,29 +133,23 @@ sync_thread(void *arg)
 	return NULL;
 }
 
-static int
-start_thread(struct segment *s)
+void
+segment_begin(struct segment *s)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
-	int error;
 
-	s->wake_fd = eventfd(0, EFD_CLOEXEC);
-	if (s->wake_fd == -1)
-		return -1;
+	if (s->sync != SEGMENT_SYNC_BATCH || s->threaded)
+		return;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 64 * 1024);
-	error = pthread_create(&s->thread, &attr, sync_thread, s);
+	s->threaded = pthread_create(&s->thread, &attr, sync_thread, s) == 0;
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (error != 0) {
-		errno = error;
-		return -1;
-	}
-	s->threaded = true;
-	return 0;
+	if (!s->threaded)
+		s->sync = SEGMENT_SYNC_ROW;
 }
 
 /* One wake-up for all rows until the thread has begun its next sync. */
@@ -188,9 +183,11 @@ segment_new(int fd, const char *inv, uint64_t seq, const char *prev,
 	buf_init(&s->again, 3 * SEGMENT_QUEUE_MAX);
 	buf_init(&s->queue, SEGMENT_QUEUE_MAX);
 	buf_init(&s->keep, SEGMENT_QUEUE_MAX);
-	if (sync == SEGMENT_SYNC_BATCH && start_thread(s) == -1) {
-		if (s->wake_fd != -1)
-			close(s->wake_fd);
+	if (sync != SEGMENT_SYNC_BATCH)
+		return s;
+	/* What is appended before the thread is there wakes it later. */
+	s->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (s->wake_fd == -1) {
 		free(s);
 		return NULL;
 	}
@@ -570,12 +567,15 @@ put_first_half(struct segment *s)
 			       : memrchr(s->keep.data, '\n', s->keep.len);
 	const char *half = feed == NULL ? s->keep.data : feed + 1;
 	size_t len = (size_t)(s->keep.data + s->keep.len - half);
-	bool drained = s->spool_at == s->spool_end;
+	uint64_t before = s->spool_end;
 
-	if (s->retired || !drained || s->keep.len == 0 || len == 0)
+	if (s->retired || s->spool_at < before || s->keep.len == 0 || len == 0)
 		return true;
-	if (put_to_spool(s, half, len) < len)
+	/* A piece of it would be taken for delivered, or for a row. */
+	if (put_to_spool(s, half, len) < len) {
+		s->spool_end = before;
 		return false;
+	}
 	s->spool_at = s->spool_end;
 	return true;
 }
@@ -683,6 +683,8 @@ segment_end(struct segment *s)
 	if (s == NULL)
 		return 0;
 	result = segment_flush(s);
+	if (s->sync == SEGMENT_SYNC_BATCH && !s->threaded)
+		sync_now(s);
 	stop_thread(s);
 	if (sync_error(s) != 0) {
 		errno = sync_error(s);
@@ -695,6 +697,31 @@ segment_end(struct segment *s)
 	buf_clear(&s->keep);
 	free(s);
 	return result;
+}
+
+void
+segment_totals_read(const char *object, size_t len, struct segment_totals *t)
+{
+	json_uint_of(object, len, "calls", &t->calls);
+	json_uint_of(object, len, "denied", &t->denied);
+	json_uint_of(object, len, "errors", &t->errors);
+	json_uint_of(object, len, "timeouts", &t->timeouts);
+}
+
+void
+segment_totals_add(
+    struct segment_totals *sum, const char *payload, size_t len)
+{
+	struct segment_totals all, before = { 0, 0, 0, 0 };
+	struct json_span said;
+
+	segment_totals_read(payload, len, &all);
+	if (json_member(payload, len, "before", &said))
+		segment_totals_read(said.p, said.len, &before);
+	sum->calls += all.calls - before.calls;
+	sum->denied += all.denied - before.denied;
+	sum->errors += all.errors - before.errors;
+	sum->timeouts += all.timeouts - before.timeouts;
 }
 
 void
@@ -838,9 +865,17 @@ segment_walk_row(struct segment_walk *w, const char *line, size_t len,
 		return SEGMENT_SEQ;
 	if (strcmp(r->prev, w->head) != 0)
 		return SEGMENT_PREV;
+	if (r->seq == w->mark.seq && strcmp(r->hash, w->mark.head) != 0)
+		return SEGMENT_MARK;
+	w->in_day = w->in_day || strcmp(r->ts, w->day) >= 0;
 	fault = count_row(r, w);
 	if (fault != SEGMENT_HOLDS)
 		return fault;
+	if (!w->in_day)
+		w->before = (struct segment_totals){ w->calls, w->denied,
+			w->errors, w->timeouts };
+	if (w->tally != NULL)
+		recount_row(w->tally, r);
 	w->seq = r->seq;
 	w->rows++;
 	w->bytes += len + 1;
@@ -854,9 +889,21 @@ segment_walk_torn(
 {
 	char text[DIGEST_TEXT];
 
-	w->torn_bytes = len;
-	digest_text(digest, rest, len, text);
+	segment_walk_piece(w, rest, len, true, digest);
+	w->torn_bytes = w->pieces;
+	w->pieces = 0;
+	digest_end(digest, text);
 	strlcpy(w->torn_sha256, text, sizeof(w->torn_sha256));
+}
+
+void
+segment_walk_piece(struct segment_walk *w, const char *piece, size_t len,
+    bool more, struct digest *digest)
+{
+	if (w->pieces == 0)
+		digest_start(digest);
+	digest_add(digest, piece, len);
+	w->pieces = more ? w->pieces + len : 0;
 }
 
 int
@@ -872,16 +919,20 @@ segment_walk_part(
 
 	if (lines_init(&lines, fd, 0) == -1)
 		return -1;
-	while (holds &&
-	       (event = lines_next(&lines, &line, &len)) == LINES_ROW) {
+	while (holds && (event = lines_next(&lines, &line, &len)) != LINES_END &&
+	       event != LINES_TORN && event != LINES_FAILED) {
 		/* Behind it the next part counts. */
 		if (until == 0 || w->seq + 1 < until)
-			holds = segment_walk_row(w, line, len, digest, &r) ==
-				SEGMENT_HOLDS;
+			holds = event == LINES_ROW &&
+				segment_walk_row(w, line, len, digest, &r) ==
+				    SEGMENT_HOLDS;
+		else if (event != LINES_ROW)
+			segment_walk_piece(w, line, len, event == LINES_PIECE,
+			    digest);
 	}
 	if (event == LINES_TORN)
 		segment_walk_torn(w, line, len, digest);
-	w->damaged = w->damaged || !holds || event == LINES_TOO_LONG;
+	w->damaged = w->damaged || !holds;
 	lines_clear(&lines);
 	return event == LINES_FAILED ? -1 : 0;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "audit/row.h"
+#include "audit/tally.h"
 
 /*
  * The append-only chained file of one invocation (LEDGER.md). A row's
@@ -29,6 +30,14 @@ struct segment;
  */
 struct segment	*segment_new(int fd, const char *inv, uint64_t seq,
 		    const char *prev, enum segment_sync, struct digest *);
+
+/*
+ * In mode "batch" begin with the syncs, in a thread; before that nothing is
+ * synced but by segment_sync and segment_end. So call it when this process has
+ * confined itself: that holds for the threads it makes afterwards. Without a
+ * thread the mode is "row" from here on.
+ */
+void		 segment_begin(struct segment *);
 
 /*
  * Append a finished row (row_end was called). *seq (may be NULL) gets its
@@ -106,8 +115,31 @@ enum segment_fault {
 	SEGMENT_PREV,		/* does not follow the row before it */
 	SEGMENT_PAYLOAD,	/* no JSON, or about another invocation */
 	SEGMENT_KIND,		/* a kind that its writer cannot write */
-	SEGMENT_PAIR		/* started twice, or completed without started */
+	SEGMENT_PAIR,		/* started twice, or completed without started */
+	SEGMENT_MARK		/* another row with this number was marked */
 };
+
+/* A row that an anchor names. */
+struct segment_mark {
+	uint64_t seq;		/* 0: there is none */
+	char	 head[DIGEST_HEX];	/* its hash */
+};
+
+/* What a day's totals are made of. */
+struct segment_totals {
+	uint64_t calls;
+	uint64_t denied;
+	uint64_t errors;
+	uint64_t timeouts;
+};
+
+/* The four members of an object; what is missing or no number is 0. */
+void		 segment_totals_read(const char *object, size_t len,
+		    struct segment_totals *);
+
+/* Add what a segment_closed says of its day: all, less the days before. */
+void		 segment_totals_add(struct segment_totals *, const char *payload,
+		    size_t len);
 
 #define SEGMENT_OPEN_MAX 256	/* calls open at once: more than any broker allows */
 
@@ -123,15 +155,22 @@ struct segment_walk {
 	uint64_t errors;
 	uint64_t timeouts;
 	uint64_t open_calls;	/* started, never completed */
+	/* Of the rows before this day, to be set before the walk, or "". */
+	char	 day[CLOCK_DAY_SIZE];
+	struct segment_totals before;
+	bool	 in_day;	/* a row of that day or a later one has come */
+	struct segment_mark mark;	/* to be set before the walk */
 	uint64_t lost;		/* rows that skill.rows_lost tells of */
 	bool	 damaged;	/* a complete line that does not hold */
 	bool	 completed;	/* has skill.invoked_completed */
 	uint64_t torn_bytes;	/* behind the last line feed */
+	uint64_t pieces;	/* bytes of a line that is not at its end yet */
 	char	 torn_sha256[DIGEST_HEX];
 	char	 head[DIGEST_HEX];	/* hash of the last good row */
+	struct tally *tally;	/* borrowed: good rows are counted there; or NULL */
 };
 
-/* Begin before row 1, which must follow prev. */
+/* Begin before row 1, which must follow prev; there is no tally yet. */
 void		 segment_walk_begin(struct segment_walk *, const char *inv,
 		    const char *prev);
 
@@ -142,9 +181,16 @@ void		 segment_walk_begin(struct segment_walk *, const char *inv,
 enum segment_fault segment_walk_row(struct segment_walk *, const char *line,
 		    size_t len, struct digest *, struct row_read *r);
 
-/* Note what lies behind the last line feed. */
+/*
+ * Note what lies behind the last line feed. Where a part's rows have ended, it
+ * may be longer than a row: then the pieces of a line that is too long, more
+ * saying whether it goes on, and after them the rest. The digest is not used
+ * for anything else in between.
+ */
 void		 segment_walk_torn(struct segment_walk *, const char *rest,
 		    size_t len, struct digest *);
+void		 segment_walk_piece(struct segment_walk *, const char *piece,
+		    size_t len, bool more, struct digest *);
 
 /*
  * Go on with the rows of a part, up to the first one that does not hold or,

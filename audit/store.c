@@ -7,9 +7,11 @@
 #include "audit/store.h"
 
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <linux/fs.h>
 #include <linux/openat2.h>
 
 #include <dirent.h>
@@ -25,6 +27,8 @@
 #include "audit/clock.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define STORE_SLOTS "slots"
+#define STORE_SLOTS_BOUNDED (1u << 20) /* above the highest max_invocations */
 #define NIL_TENANT "00000000-0000-0000-0000-000000000000"
 
 /* Open a directory, made 0700 when make is set and it is missing. */
@@ -127,11 +131,28 @@ make_parents(const char *path)
 	return 0;
 }
 
+int
+store_file(int dir_fd, const char *name, int flags)
+{
+	struct stat st;
+	int fd;
+
+	fd = openat(dir_fd, name,
+	    flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+	if (fd == -1)
+		return -1;
+	if (fstat(fd, &st) == -1 || !S_ISREG(st.st_mode)) {
+		close(fd);
+		errno = EBADMSG;
+		return -1;
+	}
+	return fd;
+}
+
 static int
 open_host(const struct store *s)
 {
-	return openat(
-	    s->audit_fd, "host.json", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return store_file(s->audit_fd, "host.json", O_RDONLY);
 }
 
 /*
@@ -166,25 +187,70 @@ make_host(const struct store *s)
 	return result;
 }
 
+/*
+ * A store without host.json is a fresh one. It is there before the first day
+ * is, so where there are days and still no host.json somebody took it away, and
+ * another id would not be that of their anchors.
+ */
+static int
+find_host(const struct store *s, bool make)
+{
+	struct store_days days;
+	int fd = open_host(s);
+
+	if (fd != -1 || errno != ENOENT)
+		return fd;
+	if (store_days(s, &days) == -1)
+		return -1;
+	free(days.day);
+	if (days.n == 0 && !make) {
+		errno = ENOENT;
+		return -1;
+	}
+	if (days.n == 0 && make_host(s) == -1)
+		return -1;
+	fd = open_host(s);
+	if (fd == -1 && errno == ENOENT)
+		errno = EBADMSG;
+	return fd;
+}
+
 static int
 read_host(struct store *s, bool make)
 {
 	static const char form[] = "{\"v\":1,\"host\":\"%36[0-9a-f-]\"}";
 	char text[128];
 	ssize_t n;
-	int fd = open_host(s);
+	int fd = find_host(s, make);
 
-	if (fd == -1 && errno == ENOENT && make && make_host(s) == 0)
-		fd = open_host(s);
 	if (fd == -1)
 		return -1;
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
-	if (n <= 0)
+	if (n == -1)
 		return -1;
 	text[n] = '\0';
 	if (sscanf(text, form, s->host) != 1 || !store_is_uuid(s->host)) {
 		errno = EBADMSG;
+		return -1;
+	}
+	return 0;
+}
+
+/* Without run/ nothing has run; with days and no host of theirs it is worse. */
+static int
+open_parts(struct store *s, bool make)
+{
+	s->audit_fd = open_part(s->root_fd, "audit", make);
+	if (s->audit_fd == -1)
+		return -1;
+	s->run_fd = open_part(s->root_fd, "run", make);
+	if (s->run_fd == -1 && errno != ENOENT)
+		return -1;
+	if (read_host(s, make) == -1)
+		return -1;
+	if (s->run_fd == -1) {
+		errno = ENOENT;
 		return -1;
 	}
 	return 0;
@@ -209,10 +275,7 @@ open_store(struct store *s, const char *path, bool make)
 		goto fail;
 	name[n] = '\0';
 	s->path = strdup(name);
-	if (s->path == NULL ||
-	    (s->audit_fd = open_part(s->root_fd, "audit", make)) == -1 ||
-	    (s->run_fd = open_part(s->root_fd, "run", make)) == -1 ||
-	    read_host(s, make) == -1)
+	if (s->path == NULL || open_parts(s, make) == -1)
 		goto fail;
 	return 0;
 fail:
@@ -327,6 +390,26 @@ store_ledger_file(const struct store *s, const char *name)
 	return fd;
 }
 
+bool
+store_is_append_only(int fd)
+{
+	int flags;
+
+	return ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 &&
+	       (flags & FS_APPEND_FL) != 0;
+}
+
+bool
+store_append_only(int fd, bool on)
+{
+	int flags;
+
+	if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == -1)
+		return false;
+	flags = on ? flags | FS_APPEND_FL : flags & ~FS_APPEND_FL;
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+}
+
 int
 store_sync_segment(int day_fd, const char *inv)
 {
@@ -426,7 +509,7 @@ store_running(const struct store *s, const char *inv)
 	int fd;
 
 	snprintf(name, sizeof(name), "%.36s.lock", inv);
-	fd = openat(s->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = store_file(s->run_fd, name, O_RDONLY);
 	if (fd == -1)
 		return false;
 	held = flock(fd, LOCK_SH | LOCK_NB) == -1 && errno == EWOULDBLOCK;
@@ -435,26 +518,148 @@ store_running(const struct store *s, const char *inv)
 }
 
 int
-store_count_running(const struct store *s)
+store_lock_file(int fd, int64_t ms)
 {
+	const struct timespec nap = { 0, 500000 };
+	int64_t until = clock_boot() + ms * CLOCK_MS;
+
+	while (flock(fd, LOCK_EX | LOCK_NB) == -1) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return -1;
+		if (clock_boot() > until) {
+			errno = ETIMEDOUT;
+			return -1;
+		}
+		nanosleep(&nap, NULL);
+	}
+	return 0;
+}
+
+int
+store_run_each(const struct store *s, const char *suffix,
+    int (*each)(void *, const char *), void *arg)
+{
+	char inv[STORE_UUID_SIZE];
 	struct dirent *e;
-	char id[STORE_UUID_SIZE];
 	DIR *d;
-	int fd, n = 0;
+	int fd, result = 0;
 
 	fd = openat(s->run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	d = fd == -1 ? NULL : fdopendir(fd);
-	if (d == NULL)
+	if (d == NULL) {
+		if (fd != -1)
+			close(fd);
 		return -1;
-	while ((e = readdir(d)) != NULL) {
-		if (strlen(e->d_name) != 41 ||
-		    strcmp(e->d_name + 36, ".lock") != 0)
-			continue;
-		strlcpy(id, e->d_name, sizeof(id));
-		n += store_is_uuid(id) && store_running(s, id);
+	}
+	while (result == 0 && (e = readdir(d)) != NULL) {
+		if (strlcpy(inv, e->d_name, sizeof(inv)) ==
+			sizeof(inv) - 1 + strlen(suffix) &&
+		    strcmp(e->d_name + sizeof(inv) - 1, suffix) == 0 &&
+		    store_is_uuid(inv))
+			result = each(arg, inv);
 	}
 	closedir(d);
-	return n;
+	return result;
+}
+
+struct running {
+	const struct store *store;
+	int n;
+};
+
+static int
+count_one(void *arg, const char *inv)
+{
+	struct running *r = arg;
+
+	r->n += store_running(r->store, inv);
+	return 0;
+}
+
+int
+store_count_running(const struct store *s)
+{
+	struct running r = { s, 0 };
+
+	return store_run_each(s, ".lock", count_one, &r) == 0 ? r.n : -1;
+}
+
+/* A byte of run/slots is a place; those without a bound are behind all others. */
+static int
+slot_lock(int fd, int command, short type, off_t start, off_t len)
+{
+	struct flock lock = { .l_type = type,
+		.l_whence = SEEK_SET,
+		.l_start = start,
+		.l_len = len };
+
+	if (fcntl(fd, command, &lock) == 0)
+		return command == F_OFD_GETLK && lock.l_type != F_UNLCK;
+	if (errno == EACCES)
+		errno = EAGAIN;
+	return -1;
+}
+
+/* Any free byte of so many from first on. */
+static int
+slot_take(int fd, unsigned first, unsigned most)
+{
+	unsigned i, at = arc4random_uniform(most);
+
+	for (i = 0; i < most; i++) {
+		if (slot_lock(fd, F_OFD_SETLK, F_WRLCK,
+			(off_t)first + (at + i) % most, 1) == 0)
+			return 0;
+		if (errno != EAGAIN)
+			return -1;
+	}
+	return -1;
+}
+
+/*
+ * Those that were started under another bound may have places behind ours: then
+ * the locks of invocations are counted, too.
+ */
+static int
+slot_check(const struct store *s, int fd, unsigned most)
+{
+	int others = slot_lock(fd, F_OFD_GETLK, F_WRLCK, (off_t)most, 0);
+
+	if (others == 1)
+		others = store_count_running(s);
+	if (others >= 0 && (unsigned)others >= most) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return others == -1 ? -1 : 0;
+}
+
+int
+store_slot(const struct store *s, unsigned most)
+{
+	int fd, saved;
+
+	fd = store_file(s->run_fd, STORE_SLOTS, O_RDWR | O_CREAT);
+	if (fd == -1)
+		return -1;
+	if (most == 0 ? slot_take(fd, STORE_SLOTS_BOUNDED, STORE_SLOTS_BOUNDED)
+		: slot_take(fd, 0, most) == -1 ? -1
+					       : slot_check(s, fd, most)) {
+		saved = errno;
+		store_slot_free(fd);
+		errno = saved;
+		return -1;
+	}
+	return fd;
+}
+
+void
+store_slot_free(int fd)
+{
+	if (fd == -1)
+		return;
+	slot_lock(fd, F_OFD_SETLK, F_UNLCK, 0, 0);
+	close(fd);
 }
 
 int
@@ -530,6 +735,12 @@ store_new_uuid(char out[STORE_UUID_SIZE])
 	}
 }
 
+int
+store_directory(const struct store *s, const char *name, bool make)
+{
+	return open_part(s->root_fd, name, make);
+}
+
 static int
 spool_dir(const struct store *s, const char *dir, bool make)
 {
@@ -561,8 +772,7 @@ store_spool(const struct store *s, const char *dir, const char *inv, bool make)
 	if (dir_fd == -1)
 		return -1;
 	snprintf(name, sizeof(name), "%.36s.jsonl", inv);
-	fd = openat(dir_fd, name,
-	    O_RDWR | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
+	fd = store_file(dir_fd, name, O_RDWR | (make ? O_CREAT : 0));
 	saved = errno;
 	close(dir_fd);
 	errno = saved;

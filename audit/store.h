@@ -2,6 +2,7 @@
 #define AUDIT_STORE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "audit/clock.h"
@@ -22,7 +23,8 @@ struct store {
 
 /*
  * Open the store, making what is missing. Refused with errno EPERM: a link, no
- * directory, another owner, writable by group or others. 0 or -1 with errno.
+ * directory, another owner, writable by group or others; with EBADMSG: a
+ * host.json that names no host, or none where there are days. 0 or -1 with errno.
  */
 int	store_open(struct store *, const char *path);
 
@@ -35,6 +37,13 @@ void	store_close(struct store *);
  * tenants/<tenant>/ in it. An O_DIRECTORY descriptor, or -1 with errno.
  */
 int	store_memory(const struct store *, const char *tenant);
+
+/*
+ * Open a file in a directory of the store with these flags, made 0600 with
+ * O_CREAT. No link is followed, and what is no regular file, a FIFO say, is not
+ * waited for. Descriptor or -1 with errno: EBADMSG, it is no regular file.
+ */
+int	store_file(int dir_fd, const char *name, int flags);
 
 /* A day's directory in audit/; with make it is created. Descriptor or -1. */
 int	store_day(const struct store *, const char day[CLOCK_DAY_SIZE],
@@ -70,6 +79,13 @@ int	store_spool(const struct store *, const char *dir, const char *inv,
 void	store_spool_unlink(const struct store *, const char *dir,
 	    const char *inv);
 
+/*
+ * The append-only attribute (FS_APPEND_FL) of an open file: has it, set or take
+ * it away. False: it has not, or the file system or our rights do not allow it.
+ */
+bool	store_is_append_only(int fd);
+bool	store_append_only(int fd, bool on);
+
 /* Put the names that lead to a new segment on disk. 0 or -1 with errno. */
 int	store_sync_segment(int day_fd, const char *inv);
 
@@ -85,14 +101,45 @@ struct store_days {
 };
 int	store_days(const struct store *, struct store_days *);
 
+/*
+ * A directory of ours in the store, made when that is wanted and it is missing.
+ * A descriptor, or -1 with errno: ENOENT; EPERM, it is not the caller's alone.
+ */
+int	store_directory(const struct store *, const char *name, bool make);
+
 /* Has it the form of a day, "2026-11-30"? */
 bool	store_is_day(const char *);
+
+/*
+ * flock(2) an open file, exclusively, waiting at most so many milliseconds. 0, or
+ * -1 with errno: ETIMEDOUT.
+ */
+int	store_lock_file(int fd, int64_t ms);
 
 /* Is the lock of an invocation held? The kernel drops it with its holder. */
 bool	store_running(const struct store *, const char *inv);
 
+/*
+ * Call each with every invocation that has run/<inv><suffix> (".lock"), in no
+ * order, until it returns other than 0: that is the result. 0 after all of them;
+ * -1 with errno when the directory cannot be read.
+ */
+int	store_run_each(const struct store *, const char *suffix,
+	    int (*each)(void *arg, const char *inv), void *arg);
+
 /* How many invocations hold their lock now; -1 with errno. */
 int	store_count_running(const struct store *);
+
+/*
+ * One place among at most so many invocations (0: unbounded) that run in this
+ * store at once, held as long as the descriptor is open and not unlocked with
+ * store_slot_free. However many ask at one moment, all places are given and no
+ * more. -1 with errno: EAGAIN, there is none.
+ */
+int	store_slot(const struct store *, unsigned most);
+
+/* Give it back, also when a child that is being forked has a copy. */
+void	store_slot_free(int fd);
 
 /*
  * Create run/<inv>.lock, locked before anybody can see it: one that is there and

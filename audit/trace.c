@@ -89,11 +89,23 @@ trace_parse(const char *text, size_t len, struct trace *t)
 	return true;
 }
 
+static void
+put_hex(char *id, const unsigned char *bytes, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		id[i * 2] = digits[bytes[i] >> 4];
+		id[i * 2 + 1] = digits[bytes[i] & 15];
+	}
+	id[n * 2] = '\0';
+}
+
 /* n random bytes, not all zero, as 2n digits and a NUL; n is at most 16. */
 static int
 random_id(char *id, size_t n)
 {
-	static const char digits[] = "0123456789abcdef";
 	unsigned char bytes[16], any;
 	ssize_t got;
 	size_t i;
@@ -107,11 +119,7 @@ random_id(char *id, size_t n)
 			for (i = 0; i < n; i++)
 				any |= bytes[i];
 	} while (any == 0);
-	for (i = 0; i < n; i++) {
-		id[i * 2] = digits[bytes[i] >> 4];
-		id[i * 2 + 1] = digits[bytes[i] & 15];
-	}
-	id[n * 2] = '\0';
+	put_hex(id, bytes, n);
 	return 0;
 }
 
@@ -119,6 +127,37 @@ int
 trace_new_span(char id[17])
 {
 	return random_id(id, 8);
+}
+
+int
+trace_next_span(struct trace_ids *ids, char id[17])
+{
+	do {
+		if (ids->left < 8) {
+			/* So few bytes come at once or not at all. */
+			if (getrandom(ids->bytes, sizeof(ids->bytes), 0) !=
+			    (ssize_t)sizeof(ids->bytes))
+				return -1;
+			ids->left = sizeof(ids->bytes);
+		}
+		ids->left -= 8;
+		put_hex(id, ids->bytes + ids->left, 8);
+	} while (is_zero(id, 16));
+	return 0;
+}
+
+bool
+trace_sampled(
+    const struct trace_sampler *s, const struct trace *t, bool given)
+{
+	uint64_t low = 0;
+	size_t i;
+
+	if (given && s->parent)
+		return (t->flags & SAMPLED) != 0;
+	for (i = 16; i < 32; i++)
+		low = low << 4 | hex_value(t->trace_id[i]);
+	return (low & (TRACE_ALWAYS - 1)) < s->below;
 }
 
 int

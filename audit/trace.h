@@ -36,6 +36,25 @@ int	trace_new(struct trace *);
 /* A fresh random span id into id[17]. 0, or -1 with errno. */
 int	trace_new_span(char id[17]);
 
+/* The same for who needs many: the kernel is asked for some dozens at once. */
+struct trace_ids {
+	unsigned char	bytes[256];
+	size_t		left;
+};
+int	trace_next_span(struct trace_ids *, char id[17]);
+
+/* Which traces are recorded, by OTEL_TRACES_SAMPLER. */
+struct trace_sampler {
+	bool	 parent;	/* who has a parent follows it */
+	uint64_t below;		/* of the low 63 bits of the trace id */
+};
+
+#define TRACE_ALWAYS	(UINT64_C(1) << 63)
+
+/* Is it recorded? given: it came from a caller and has a parent's word. */
+bool	trace_sampled(const struct trace_sampler *, const struct trace *,
+	    bool given);
+
 /*
  * Is it a tracestate that may be passed on? At most 32 members, keys and
  * values by the grammar of the recommendation, no duplicate key, at most

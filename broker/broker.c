@@ -10,15 +10,19 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,22 +36,28 @@
 #include "broker/dispatch.h"
 #include "broker/server.h"
 #include "broker/socket.h"
+#include "enforce/bundle.h"
 #include "enforce/cgroup.h"
 #include "enforce/grant.h"
+#include "enforce/libexec.h"
 #include "enforce/narrow.h"
 #include "enforce/path.h"
+#include "enforce/signature.h"
 #include "enforce/skill.h"
 #include "enforce/spawn.h"
 #include "enforce/spawner.h"
+#include "enforce/trust.h"
 #include "tools/expose.h"
 #include "tools/http.h"
+#include "tools/program.h"
 #include "tools/registry.h"
 
 #define ATTEMPT_ROWS 64 /* skill.cap_bypass_attempt; the last counts the rest */
-#define PLACES_MAX 32
+#define OWN_PLACES 8 /* that are protected besides the job's */
 #define RESCUE_TRIES 8 /* at the end, of RESCUE_MS at most */
 #define RESCUE_MS 100
 #define LAST_PEERS_NS (CLOCK_SECOND / 2)
+#define TURN_NS (CLOCK_MS / 5)
 
 /* Who wanted the end, when it was not the skill itself. */
 enum ending {
@@ -58,18 +68,23 @@ enum ending {
 };
 
 struct broker {
-	const struct broker_job *job;
+	struct broker_job job;
 	struct log log;
 	int skill_fd;
 	char skill_path[PATH_MAX];
 	struct stat skill_stat;
+	struct bundle *bundle; /* its files, if they were verified */
 	char id[65];
 	char version[257];
+	char files_sha256[DIGEST_HEX]; /* or "" */
+	char held[512]; /* why the supervisor does not let it start, or "" */
+	uint64_t attempts; /* those of the rows */
 	char anchor[DIGEST_HEX];
 	struct invocation inv;
 	struct path_protect *protect;
 	struct expose_place *places;
 	size_t places_n;
+	size_t places_max;
 	struct grant *grant;
 	struct narrow narrow;
 	unsigned attempt_rows;
@@ -80,6 +95,7 @@ struct broker {
 	int64_t mark_at;   /* clock_boot of the next mark */
 	uint64_t marked;   /* the last row that one tells of */
 	uint64_t attempts_more; /* those for which there is no row */
+	uint64_t attempts_counted; /* of these two, in the metrics */
 	int spawner_fd;
 	pid_t spawner_pid;
 	char abstract_name[64];
@@ -90,13 +106,21 @@ struct broker {
 	struct counters *counters;
 	struct socket_place socket;
 	struct confine_plan plan;
+	char self[PATH_MAX]; /* our program, shown as the client */
 	int uid_lock;
+	bool planned; /* with what is the same for every skill */
 	struct spawned sandbox;
 	struct clockwork clockwork;
+	struct tracer tracer;
 	struct dispatch dispatch;
 	struct server *server;
 	enum ending ending;
+	int cancelled; /* the signal that did, before the start; 0: none */
 	bool skill_ended;
+	int page_error; /* errno: the counters are nobody's but ours */
+	bool validated; /* how, and in what time: */
+	enum tally_validation validation;
+	int64_t validation_ns;
 	struct spawn_message status; /* when init told it */
 	bool have_status;
 	struct broker_result result;
@@ -142,39 +166,72 @@ report_errors(struct broker *b, const struct manifest *m)
 	}
 }
 
+static bool
+is_valid(struct broker *b, const struct manifest *m)
+{
+	char why[512];
+
+	if (m->errors_n == 0)
+		return true;
+	report_errors(b, m);
+	snprintf(why, sizeof(why), "SKILL.md is invalid: %s: %s",
+	    manifest_code_word(m->errors[0].code), m->errors[0].message);
+	return refused(b, EXIT_RUN_INVALID, why);
+}
+
+/*
+ * The files that the hash is of are kept as they were hashed, with the SKILL.md
+ * that was read, and run from there. What differs is one more error.
+ */
+static bool
+take_files(struct broker *b, struct manifest *m, const char *text, size_t len)
+{
+	char why[512];
+
+	if (manifest_check_files(m, b->skill_fd, true, &b->bundle, why,
+		sizeof(why)) == -1)
+		return refused(b, EXIT_RUN_BROKER, why);
+	return b->bundle == NULL ||
+	    bundle_add(b->bundle, "SKILL.md", 0644, text, len) == 0 ||
+	    refused_errno(b, "SKILL.md");
+}
+
+static bool
+has_main(struct broker *b)
+{
+	char why[512];
+
+	if (b->bundle == NULL)
+		return skill_check_main(b->skill_fd, why, sizeof(why)) ==
+		    SKILL_FINE ||
+		    refused(b, EXIT_RUN_NO_EXEC, why);
+	return bundle_has_main(b->bundle) ||
+	    refused(b, EXIT_RUN_NO_EXEC,
+		"main: among the files that were signed there is no "
+		"executable one of this name");
+}
+
 /* What SPEC 2 asks for besides a valid text. */
 static bool
 check_manifest(struct broker *b, const struct manifest *m)
 {
-	const struct broker_job *job = b->job;
+	const struct broker_job *job = &b->job;
 	char why[512];
 
-	if (m->errors_n > 0) {
-		report_errors(b, m);
-		snprintf(why, sizeof(why), "SKILL.md is invalid: %s: %s",
-		    manifest_code_word(m->errors[0].code),
-		    m->errors[0].message);
-		return refused(b, EXIT_RUN_INVALID, why);
-	}
+	if (!is_valid(b, m))
+		return false;
 	if (job->skill_id != NULL && strcmp(job->skill_id, m->id) != 0) {
 		snprintf(why, sizeof(why),
 		    "the skill's id is %s and not %s, as its directory says",
 		    m->id, job->skill_id);
 		return refused(b, EXIT_RUN_INVALID, why);
 	}
-	if (job->policy->require_signature)
-		return refused(b, EXIT_RUN_POLICY,
-		    "the operator requires a signature and this skill has none");
-	if (m->files_sha256)
-		return refused(b, EXIT_RUN_POLICY,
-		    "x-files-sha256 is not verified by this version, so a "
-		    "skill that relies on it is not run");
+	if (!trust_allows(job->policy, m, why, sizeof(why)))
+		return refused(b, EXIT_RUN_POLICY, why);
 	if (m->pinned &&
 	    skill_check_tenant(b->skill_fd, job->tenant, why, sizeof(why)) !=
 		SKILL_FINE)
 		return refused(b, EXIT_RUN_POLICY, why);
-	if (skill_check_main(b->skill_fd, why, sizeof(why)) != SKILL_FINE)
-		return refused(b, EXIT_RUN_NO_EXEC, why);
 	return true;
 }
 
@@ -183,7 +240,7 @@ open_skill(struct broker *b)
 {
 	char why[512];
 
-	switch (skill_open(b->job->skill_dir, b->job->policy, &b->skill_fd,
+	switch (skill_open(b->job.skill_dir, b->job.policy, &b->skill_fd,
 	    b->skill_path, why, sizeof(why))) {
 	case SKILL_FINE:
 		break;
@@ -216,45 +273,129 @@ unreadable_status(int error)
 	}
 }
 
+/* One word for each code. */
+static enum tally_validation
+class_of(enum manifest_code code)
+{
+	switch (code) {
+	case MANIFEST_MISSING_FRONTMATTER:
+	case MANIFEST_YAML_PARSE:
+	case MANIFEST_DUPLICATE_KEY:
+		return TALLY_PARSE_ERR;
+	case MANIFEST_MISSING_FIELD:
+		return TALLY_REQUIRED_MISSING;
+	case MANIFEST_SIGNATURE_FAILED:
+		return TALLY_SIGNATURE_FAILED;
+	case MANIFEST_BROKER_TOO_OLD:
+	case MANIFEST_BROKER_TOO_NEW:
+		return TALLY_VERSION_SKEW;
+	case MANIFEST_INVALID_TYPE:
+	case MANIFEST_INVALID_ID:
+	case MANIFEST_INVALID_VERSION:
+	case MANIFEST_INVALID_DESCRIPTION:
+	case MANIFEST_INVALID_MEMORY_SCOPE_GLOB:
+	case MANIFEST_INVALID_FILE_GLOB:
+	case MANIFEST_INVALID_DOMAIN_GLOB:
+	case MANIFEST_UNKNOWN_TOOL:
+	case MANIFEST_UNKNOWN_FIELD:
+	case MANIFEST_INVALID_VALUE:
+		return TALLY_INVALID_FIELD;
+	}
+	return TALLY_INVALID_FIELD;
+}
+
+/* A file with several errors counts by the one behind which others stand. */
+static enum tally_validation
+judged(const struct manifest *m)
+{
+	static const enum tally_validation order[] = { TALLY_PARSE_ERR,
+		TALLY_SIGNATURE_FAILED, TALLY_VERSION_SKEW,
+		TALLY_REQUIRED_MISSING, TALLY_INVALID_FIELD };
+	size_t i, j;
+
+	for (i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		for (j = 0; j < m->errors_n; j++) {
+			if (class_of(m->errors[j].code) == order[i])
+				return order[i];
+		}
+	}
+	return TALLY_OK;
+}
+
+static void
+note_validation(struct broker *b, enum tally_validation outcome, int64_t begun)
+{
+	b->validation = outcome;
+	b->validation_ns = clock_boot() - begun;
+	b->validated = true;
+}
+
+/* When there is a page to count it in. */
+static void
+count_validation(struct broker *b)
+{
+	struct tally *t = b->dispatch.tally;
+
+	if (!b->validated)
+		return;
+	tally_count(&t->validations[b->validation], 1);
+	tally_observe(&t->validation, b->validation_ns);
+}
+
 static bool
 load(struct broker *b, char frontmatter_hash[DIGEST_HEX])
 {
 	struct manifest m;
 	char why[PATH_MAX + 64], *text = NULL;
+	int64_t begun;
 	size_t len;
 	int error;
 	bool good;
 
-	if (b->job->refuse != NULL)
-		return refused(b, EXIT_RUN_POLICY, b->job->refuse);
+	if (b->job.refuse[0] != '\0')
+		return refused(b, EXIT_RUN_POLICY, b->job.refuse);
 	if (!open_skill(b))
 		return false;
+	begun = clock_boot();
 	if (manifest_read(b->skill_fd, &text, &len) == -1) {
 		error = errno;
 		snprintf(why, sizeof(why), "%s/SKILL.md: %s", b->skill_path,
 		    error == EINVAL ? "is not a regular file"
 				    : strerror(error));
+		if (unreadable_status(error) == EXIT_RUN_INVALID)
+			note_validation(b, TALLY_PARSE_ERR, begun);
 		return refused(b, unreadable_status(error), why);
 	}
 	memset(&m, 0, sizeof(m));
-	if (manifest_parse(text, len, b->job->policy, registry_names(),
+	if (manifest_parse(text, len, b->job.policy, registry_names(),
 		CYBEROS_VERSION, &m) == -1) {
-		free(text);
-		return refused_errno(b, "SKILL.md");
+		good = refused_errno(b, errno == ENOMEM
+			? "SKILL.md"
+			: "SKILL.md: its signature: " SIGNATURE_PROGRAM);
+		goto out;
 	}
-	free(text);
+	strlcpy(frontmatter_hash, m.frontmatter_hash, DIGEST_HEX);
 	if (m.errors_n == 0) {
 		strlcpy(b->id, m.id, sizeof(b->id));
 		strlcpy(b->version, m.version, sizeof(b->version));
+		if (!take_files(b, &m, text, len)) {
+			good = false;
+			goto out;
+		}
 	}
-	strlcpy(frontmatter_hash, m.frontmatter_hash, DIGEST_HEX);
-	good = check_manifest(b, &m);
+	note_validation(b, judged(&m), begun);
+	tracer_validated(&b->tracer, &b->job.trace, begun, b->job.invocation,
+	    b->id, b->version, m.errors_n,
+	    m.errors_n == 0 ? NULL : manifest_code_word(m.errors[0].code));
+	good = check_manifest(b, &m) && has_main(b);
 	if (good) {
-		b->grant = grant_new(&m, b->job->policy);
+		b->grant = grant_new(&m, b->job.policy);
 		if (b->grant == NULL)
 			good = refused_errno(b, "grant");
 	}
+out:
 	manifest_clear(&m);
+	free(text);
 	return good;
 }
 
@@ -263,7 +404,7 @@ static int64_t
 total_ns(const struct broker *b)
 {
 	double effort = grant_manifest(b->grant)->effort_minutes * 60.0;
-	double deadline = b->job->deadline;
+	double deadline = b->job.deadline;
 
 	if (deadline > 0 && deadline < effort)
 		effort = deadline;
@@ -294,31 +435,73 @@ take_descriptor(struct broker *b, const struct broker_message *m, int passed)
 	}
 }
 
-/* Tell the supervisor, and wait until the segment hangs on its anchor. */
+/*
+ * What the quarantine knows it by besides its frontmatter: settled before a
+ * line of it runs.
+ */
 static bool
-open_segment(struct broker *b, const char *frontmatter_hash)
+hash_files(struct broker *b)
+{
+	struct bundle *files;
+	char why[512];
+
+	if (b->job.policy->quarantine_after == 0)
+		return true;
+	if (b->bundle != NULL) { /* verified, and what will run */
+		strlcpy(b->files_sha256, bundle_sha256(b->bundle),
+		    sizeof(b->files_sha256));
+		return true;
+	}
+	files = bundle_read(b->skill_fd, false, why, sizeof(why));
+	if (files == NULL)
+		return refused(b,
+		    errno == EINVAL ? EXIT_RUN_INVALID : EXIT_RUN_BROKER, why);
+	strlcpy(b->files_sha256, bundle_sha256(files),
+	    sizeof(b->files_sha256));
+	bundle_free(files);
+	return true;
+}
+
+/* Tell the supervisor, which hangs the segment on its anchor. */
+static bool
+announce(struct broker *b, const char *frontmatter_hash)
 {
 	struct broker_message m;
-	int passed = -1;
 
 	memset(&m, 0, sizeof(m));
 	m.type = BROKER_LOADED;
 	strlcpy(m.id, b->id, sizeof(m.id));
 	strlcpy(m.version, b->version, sizeof(m.version));
 	strlcpy(m.head, frontmatter_hash, sizeof(m.head));
+	strlcpy(m.files, b->files_sha256, sizeof(m.files));
 	m.total_ms = b->grant == NULL ? 0 : total_ns(b) / CLOCK_MS;
-	if (broker_send(b->job->control_fd, &m) == -1 ||
-	    broker_receive(b->job->control_fd, &m, true, &passed) == -1)
-		return false;
-	take_descriptor(b, &m, passed);
-	if (m.type != BROKER_OPENED)
-		return false;
+	return broker_send(b->job.control_fd, &m) == 0;
+}
+
+/* Wait until it does: no segment before that, and so no start. The caller may
+ * have thought better of it meanwhile. */
+static bool
+await_anchor(struct broker *b)
+{
+	struct broker_message m;
+	int passed = -1;
+
+	if (b->anchor[0] != '\0')
+		return true;
+	do {
+		if (broker_receive(b->job.control_fd, &m, true, &passed) == -1)
+			return false;
+		take_descriptor(b, &m, passed);
+		if (m.type == BROKER_TERMINATE || m.type == BROKER_KILL)
+			b->cancelled = m.result.signal;
+	} while (m.type != BROKER_OPENED);
 	strlcpy(b->anchor, m.head, sizeof(b->anchor));
+	strlcpy(b->held, m.result.error_message, sizeof(b->held));
 	return true;
 }
 
 static bool
-start_segment(struct broker *b)
+open_segment(struct broker *b)
 {
 	static const enum segment_sync modes[] = {
 		[POLICY_SYNC_NONE] = SEGMENT_SYNC_NONE,
@@ -326,8 +509,10 @@ start_segment(struct broker *b)
 		[POLICY_SYNC_ROW] = SEGMENT_SYNC_ROW,
 	};
 
-	b->segment = segment_new(b->job->segment_fd, b->job->invocation, 1,
-	    b->anchor, modes[b->job->policy->audit_sync], b->digest);
+	if (!await_anchor(b))
+		return false;
+	b->segment = segment_new(b->job.segment_fd, b->job.invocation, 1,
+	    b->anchor, modes[b->job.policy->audit_sync], b->digest);
 	return b->segment != NULL;
 }
 
@@ -358,15 +543,41 @@ running_binary(char path[PATH_MAX])
 	return n > 0 ? path : "/proc/self/exe";
 }
 
+static unsigned
+bundle_mb(const struct broker *b)
+{
+	return b->bundle == NULL
+	    ? 0
+	    : (unsigned)(bundle_room(b->bundle) >> 20) + 1;
+}
+
+/* The skill's directory as it is on the host, or what was verified of it. */
 static bool
-plan_sandbox(struct broker *b, char self[PATH_MAX])
+plan_files(struct broker *b)
+{
+	struct confine_plan *p = &b->plan;
+
+	p->bundle = b->bundle;
+	if (b->bundle != NULL) {
+		bundle_tmpfs_options(b->bundle, p->bundle_options,
+		    sizeof(p->bundle_options));
+		return true;
+	}
+	if (spawn_bind(&p->skill, b->skill_path) == -1)
+		return false;
+	errno = ESTALE;
+	return p->skill.dev == b->skill_stat.st_dev &&
+	    p->skill.ino == b->skill_stat.st_ino;
+}
+
+static bool
+plan_sandbox(struct broker *b)
 {
 	const struct manifest *m = grant_manifest(b->grant);
 	struct confine_plan *p = &b->plan;
 
-	p->best_effort = b->job->best_effort;
-	p->root = geteuid() == 0;
-	p->tmp_mb = b->job->policy->tmp_mb;
+	p->attest = b->job.attest;
+	p->tmp_mb = b->job.policy->tmp_mb;
 	snprintf(p->tmp_options, sizeof(p->tmp_options),
 	    "mode=1777,size=%um,nr_inodes=16384", p->tmp_mb);
 	p->memory_mb = m->memory_mb;
@@ -374,16 +585,12 @@ plan_sandbox(struct broker *b, char self[PATH_MAX])
 	p->max_processes = m->max_processes;
 	p->skill_path = b->skill_path;
 	p->socket_name = b->socket.name;
-	memcpy(p->stdio, b->job->stdio, sizeof(p->stdio));
-	p->keep_fd = b->uid_lock;
-	p->cgroup = b->job->cgroup;
+	memcpy(p->stdio, b->job.stdio, sizeof(p->stdio));
 	if (p->cgroup != NULL)
-		cgroup_limit(p->cgroup, m->memory_mb + p->tmp_mb,
+		cgroup_limit(p->cgroup,
+		    m->memory_mb + p->tmp_mb + bundle_mb(b),
 		    m->max_processes + 1);
-	if (spawn_bind(&p->skill, b->skill_path) == -1 ||
-	    p->skill.dev != b->skill_stat.st_dev ||
-	    p->skill.ino != b->skill_stat.st_ino ||
-	    spawn_bind(&p->self, own_binary(self)) == -1)
+	if (!plan_files(b))
 		return refused_errno(b, "sandbox: the skill's directory");
 	if (spawn_bind(&p->socket, b->socket.path) == -1)
 		return refused_errno(b, b->socket.path);
@@ -408,27 +615,29 @@ listen_abstract(char *name, size_t size, const char *invocation)
 	return fd;
 }
 
-static bool
-take_uid(struct broker *b)
+/* What is the same for every skill. The name of what failed, or NULL. */
+static const char *
+plan_any(struct broker *b)
 {
 	struct confine_plan *p = &b->plan;
 
+	p->best_effort = b->job.best_effort;
+	p->root = geteuid() == 0;
 	p->host_uid = geteuid();
 	p->host_gid = getegid();
 	p->broker_pid = getpid();
-	p->attest = b->job->attest;
 	p->abstract_name = b->abstract_name;
-	if (p->attest)
-		b->abstract_fd = listen_abstract(b->abstract_name,
-		    sizeof(b->abstract_name), b->job->invocation);
-	if (p->host_uid != 0)
-		return true;
-	b->uid_lock = spawn_lock_uid(b->job->policy->uid_first,
-	    b->job->policy->uid_last, &p->host_uid);
-	if (b->uid_lock == -1)
-		return refused_errno(b, "no free uid in uid_range");
+	p->cgroup = b->job.cgroup;
+	p->keep_fd = -1;
+	if (spawn_bind(&p->self, own_binary(b->self)) == -1)
+		return "sandbox: our own program";
+	if (!p->root)
+		return NULL;
+	b->uid_lock = spawn_lock_uid(b->job.policy->uid_first,
+	    b->job.policy->uid_last, &p->host_uid);
+	p->keep_fd = b->uid_lock;
 	p->host_gid = (gid_t)p->host_uid;
-	return true;
+	return b->uid_lock == -1 ? "no free uid in uid_range" : NULL;
 }
 
 static bool
@@ -437,7 +646,7 @@ bind_socket(struct broker *b)
 	struct broker_message m;
 	char why[512];
 
-	if (socket_bind(&b->socket, b->job->socket_dir, b->job->invocation,
+	if (socket_bind(&b->socket, b->job.socket_dir, b->job.invocation,
 		b->plan.host_uid, why, sizeof(why)) == -1)
 		return refused(b, EXIT_RUN_BROKER, why);
 	/* First, so that the supervisor can remove it whenever we die. */
@@ -445,7 +654,7 @@ bind_socket(struct broker *b)
 	m.type = BROKER_SOCKET;
 	m.dev = b->socket.dev;
 	m.ino = b->socket.ino;
-	if (broker_send(b->job->control_fd, &m) == -1)
+	if (broker_send(b->job.control_fd, &m) == -1)
 		return refused_errno(b, "supervisor");
 	if (socket_publish(&b->socket, why, sizeof(why)) == -1)
 		return refused(b, EXIT_RUN_BROKER, why);
@@ -460,6 +669,9 @@ release_plan(struct broker *b)
 		&b->plan.stdio[1], &b->plan.stdio[2] };
 	size_t i;
 
+	bundle_free(b->bundle);
+	b->bundle = NULL;
+	b->plan.bundle = NULL;
 	spawn_bind_clear(&b->plan.skill);
 	spawn_bind_clear(&b->plan.self);
 	spawn_bind_clear(&b->plan.socket);
@@ -471,15 +683,14 @@ release_plan(struct broker *b)
 	}
 }
 
+/* Init has begun with it; is it whole? */
 static bool
-build_sandbox(struct broker *b)
+finish_sandbox(struct broker *b)
 {
 	const struct confine_step *steps;
-	char self[PATH_MAX], why[512];
+	char why[512];
 	size_t i, n;
 
-	if (!plan_sandbox(b, self))
-		return false;
 	if (spawn_start(&b->plan, &b->sandbox, why, sizeof(why)) == -1)
 		return refused(b, EXIT_RUN_BROKER, why);
 	if (why[0] != '\0')
@@ -512,7 +723,7 @@ hash_arguments(struct broker *b, char hash[DIGEST_TEXT])
 	char *const *a;
 
 	buf_init(&text, CALL_RESPONSE_MAX);
-	for (a = b->job->args; *a != NULL; a++)
+	for (a = b->job.args; *a != NULL; a++)
 		cJSON_AddItemToArray(array, cJSON_CreateString(*a));
 	json_canonical(array, &text);
 	digest_text(b->args_digest, text.data, text.len, hash);
@@ -536,9 +747,9 @@ record_start(struct broker *b)
 	dispatch_subject(&b->dispatch, NULL, &s);
 	row_begin(&row, ROW_INVOKED_STARTED, &s, b->digest);
 	row_string(&row, "version", m->version);
-	row_word(&row, "tenant_id", b->job->tenant);
-	row_string(&row, "caller_persona", b->job->persona);
-	row_string(&row, "request_id", b->job->request_id);
+	row_word(&row, "tenant_id", b->job.tenant);
+	row_string(&row, "caller_persona", b->job.persona);
+	row_string(&row, "request_id", b->job.request_id);
 	row_word(&row, "args_hash", hash);
 	row_word(&row, "frontmatter_hash", m->frontmatter_hash);
 	row_json(&row, "sandbox", layers.data, layers.len);
@@ -551,8 +762,8 @@ static void
 record_end(struct broker *b)
 {
 	const struct broker_result *r = &b->result;
-	struct row_subject s = { b->job->invocation,
-		b->id[0] == '\0' ? NULL : b->id, b->job->trace.trace_id, NULL };
+	struct row_subject s = { b->job.invocation,
+		b->id[0] == '\0' ? NULL : b->id, b->job.trace.trace_id, NULL };
 	struct row row;
 
 	row_begin(&row, ROW_INVOKED_COMPLETED, &s, b->digest);
@@ -578,16 +789,16 @@ record_end(struct broker *b)
 }
 
 static void
-record_timeout(struct broker *b, int64_t late_ns)
+record_timeout(struct broker *b, int64_t due)
 {
+	int64_t now = clock_boot();
 	struct row_subject s;
 	struct row row;
 
 	dispatch_subject(&b->dispatch, NULL, &s);
 	row_begin(&row, ROW_TIMEOUT, &s, b->digest);
-	row_int(&row, "elapsed_ms",
-	    (clock_boot() - b->clockwork.started) / CLOCK_MS);
-	row_int(&row, "late_ms", late_ns / CLOCK_MS);
+	row_int(&row, "elapsed_ms", (now - b->clockwork.started) / CLOCK_MS);
+	row_int(&row, "late_ms", (now - due) / CLOCK_MS);
 	row_word(&row, "last_tool_call",
 	    b->dispatch.last_tool[0] == '\0' ? NULL : b->dispatch.last_tool);
 	dispatch_row(&b->dispatch, &row);
@@ -665,7 +876,7 @@ on_clock(struct broker *b)
 			spawn_kill(&b->sandbox);
 			if (b->ending == END_SKILL)
 				b->ending = END_CLOCK;
-			record_timeout(b, clock_boot() - kill_at);
+			record_timeout(b, kill_at);
 			break;
 		case CLOCK_NO_CONNECT:
 			if (server_connected(b->server))
@@ -697,6 +908,41 @@ attempt_row(struct broker *b, const char *call, const char *target,
 	dispatch_row(&b->dispatch, &row);
 }
 
+static void
+ask(struct broker *b, enum broker_message_type what, uint64_t seq,
+    const char *head)
+{
+	struct broker_message m;
+
+	memset(&m, 0, sizeof(m));
+	m.type = what;
+	m.seq = seq;
+	strlcpy(m.head, head, sizeof(m.head));
+	broker_send(b->job.control_fd, &m);
+}
+
+/* For the quarantine, which has to know while the skill still runs. */
+static void
+tell_attempts(struct broker *b)
+{
+	if (b->files_sha256[0] != '\0')
+		ask(b, BROKER_ATTEMPTS, b->attempts + b->attempts_counted, "");
+}
+
+/* Their row comes at the end, and their count now. */
+static void
+count_other_attempts(struct broker *b)
+{
+	uint64_t all = b->attempts_rest + b->attempts_more;
+
+	if (all == b->attempts_counted)
+		return;
+	tally_attempt(b->dispatch.tally, TALLY_UNKNOWN,
+	    all - b->attempts_counted);
+	b->attempts_counted = all;
+	tell_attempts(b);
+}
+
 /* A refused escape attempt, of the skill or of a Bash call; when there are too
  * many for rows, one at the end counts the others. */
 static void
@@ -706,11 +952,15 @@ record_attempt(struct broker *b, const struct spawn_attempt *a)
 
 	if (a->nr == -1 || b->attempt_rows == ATTEMPT_ROWS - 1) {
 		b->attempts_more += a->count;
+		count_other_attempts(b);
 		return;
 	}
 	b->attempt_rows++;
 	spawn_call_name(a->nr, name);
 	attempt_row(b, name, a->target, a->count);
+	tally_attempt(b->dispatch.tally, name, a->count);
+	b->attempts += a->count;
+	tell_attempts(b);
 	log_line(&b->log, LOG_LEVEL_WARN,
 	    "the skill tried what its sandbox refuses: %s %s", name, a->target);
 }
@@ -730,7 +980,7 @@ on_supervisor(struct broker *b)
 	struct broker_message m;
 	int passed;
 
-	while (broker_receive(b->job->control_fd, &m, false, &passed) == 0) {
+	while (broker_receive(b->job.control_fd, &m, false, &passed) == 0) {
 		take_descriptor(b, &m, passed);
 		if (m.type == BROKER_DURABLE) {
 			server_open(b->server);
@@ -762,10 +1012,12 @@ on_init(struct broker *b)
 			server_peer(b->server, &m);
 			break;
 		case SPAWN_ATTEMPT:
-			if (m.attempt.nr == -1)
+			if (m.attempt.nr == -1) {
 				b->attempts_rest = m.attempt.count;
-			else
+				count_other_attempts(b);
+			} else {
 				record_attempt(b, &m.attempt);
+			}
 			break;
 		case SPAWN_STATUS:
 			b->status = m;
@@ -817,19 +1069,6 @@ poll_worker(const struct broker *b, const struct call *next, int fd,
 }
 
 static void
-ask(struct broker *b, enum broker_message_type what, uint64_t seq,
-    const char *head)
-{
-	struct broker_message m;
-
-	memset(&m, 0, sizeof(m));
-	m.type = what;
-	m.seq = seq;
-	strlcpy(m.head, head, sizeof(m.head));
-	broker_send(b->job->control_fd, &m);
-}
-
-static void
 ask_for_help(struct broker *b, bool spool)
 {
 	char head[DIGEST_HEX];
@@ -875,7 +1114,7 @@ ledger_due(const struct broker *b)
 static void
 rescue_rows(struct broker *b)
 {
-	struct pollfd answer = { b->job->control_fd, POLLIN, 0 };
+	struct pollfd answer = { b->job.control_fd, POLLIN, 0 };
 	struct broker_message m;
 	struct segment_counts n;
 	int passed, tries;
@@ -887,7 +1126,7 @@ rescue_rows(struct broker *b)
 			return;
 		ask_for_help(b, true);
 		if (poll(&answer, 1, RESCUE_MS) == 1 &&
-		    broker_receive(b->job->control_fd, &m, false, &passed) == 0)
+		    broker_receive(b->job.control_fd, &m, false, &passed) == 0)
 			take_descriptor(b, &m, passed);
 	}
 	b->rescued = segment_rescue(b->segment);
@@ -901,7 +1140,7 @@ rescue_rows(struct broker *b)
 static void
 mark(struct broker *b)
 {
-	int64_t every = (int64_t)b->job->policy->audit_mark_seconds *
+	int64_t every = (int64_t)b->job.policy->audit_mark_seconds *
 	    CLOCK_SECOND;
 	struct broker_message m;
 
@@ -916,7 +1155,7 @@ mark(struct broker *b)
 	m.type = BROKER_MARK;
 	m.seq = b->marked = segment_last(b->segment);
 	strlcpy(m.head, segment_head(b->segment), sizeof(m.head));
-	broker_send(b->job->control_fd, &m);
+	broker_send(b->job.control_fd, &m);
 }
 
 static int
@@ -1010,7 +1249,7 @@ serve(struct broker *b)
 	while (!b->skill_ended) {
 		fds[TIMER] = (struct pollfd){ b->clockwork.timer_fd, POLLIN, 0 };
 		fds[SUPERVISOR] =
-		    (struct pollfd){ b->job->control_fd, POLLIN, 0 };
+		    (struct pollfd){ b->job.control_fd, POLLIN, 0 };
 		fds[INIT] =
 		    (struct pollfd){ b->sandbox.control_fd, POLLIN, 0 };
 		fds[PIDFD] =
@@ -1168,10 +1407,10 @@ finish(struct broker *b)
 	/* When init is reaped, the kernel has ended all that was below it. */
 	spawn_kill(&b->sandbox);
 	spawn_wait(&b->sandbox);
-	if (counters_get(b->counters, bad_traces) > 0)
+	if (b->dispatch.tally->bad_traces > 0)
 		log_line(&b->log, LOG_LEVEL_WARN,
 		    "an invalid traceparent was ignored calls=%llu",
-		    (unsigned long long)counters_get(b->counters, bad_traces));
+		    (unsigned long long)b->dispatch.tally->bad_traces);
 	server_drain(b->server, abandon_word(b));
 	dispatch_unfold(&b->dispatch, true);
 	take_bash_attempts(b);
@@ -1204,7 +1443,7 @@ take_counts(struct broker *b)
 static bool
 protect(struct broker *b, const char *path, enum path_protection how)
 {
-	if (b->places_n == PLACES_MAX) {
+	if (b->places_n == b->places_max) {
 		errno = E2BIG;
 		return refused_errno(b, path);
 	}
@@ -1213,39 +1452,65 @@ protect(struct broker *b, const char *path, enum path_protection how)
 	    refused_errno(b, path);
 }
 
+/*
+ * Is the store that is held among what its name has just put out of reach? If
+ * somebody moved it meanwhile, another directory is there in its place.
+ */
+static bool
+store_is_protected(struct broker *b)
+{
+	struct path_judged j;
+	char name[64];
+	bool covered = false, closed;
+	size_t i;
+
+	for (i = 0; i < b->places_n && !covered; i++)
+		covered = b->places[i].closed && b->places[i].directory &&
+		    b->places[i].dev == b->job.store.st_dev &&
+		    b->places[i].ino == b->job.store.st_ino;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", b->job.memory_fd);
+	path_judged_init(&j);
+	closed = path_judge(name, strlen(name), b->protect, &j) == 0 &&
+	    j.protection == PATH_CLOSED;
+	path_judged_clear(&j);
+	return (covered && closed) ||
+	    refused(b, EXIT_RUN_BROKER, "the store has been moved meanwhile");
+}
+
 static bool
 protect_places(struct broker *b)
 {
-	char exe[PATH_MAX], beside[PATH_MAX + sizeof(HTTP_BESIDE)];
-	const char *const *p, *slash;
+	char exe[PATH_MAX], beside[PATH_MAX + sizeof(LIBEXEC_BESIDE)];
+	const char *const *p;
 
 	b->protect = path_protect_new();
-	b->places = calloc(PLACES_MAX, sizeof(*b->places));
+	for (p = b->job.protect; *p != NULL; p++)
+		b->places_max++;
+	b->places_max += OWN_PLACES;
+	b->places = calloc(b->places_max, sizeof(*b->places));
 	if (b->protect == NULL || b->places == NULL)
 		return refused_errno(b, "protected places");
-	for (p = b->job->protect; *p != NULL; p++) {
+	for (p = b->job.protect; *p != NULL; p++) {
 		if (!protect(b, *p, PATH_CLOSED))
 			return false;
 	}
 	if (!protect(b, SPAWN_UID_DIR, PATH_CLOSED) ||
-	    !protect(b, b->job->policy->skills, PATH_READ_ONLY) ||
+	    !protect(b, b->job.policy->skills, PATH_READ_ONLY) ||
 	    !protect(b, b->skill_path, PATH_READ_ONLY) ||
 	    !protect(b, own_binary(exe), PATH_READ_ONLY) ||
 	    !protect(b, running_binary(exe), PATH_READ_ONLY) ||
 	    !protect(b, LIBEXECDIR, PATH_READ_ONLY))
 		return false;
 	/* Where a program of ours is looked for first. */
-	slash = strrchr(running_binary(exe), '/');
-	if (slash == NULL || snprintf(beside, sizeof(beside), "%.*s" HTTP_BESIDE,
-	    (int)(slash - exe), exe) >= (int)sizeof(beside))
+	if (libexec_beside(beside, sizeof(beside)) == -1)
 		return refused_errno(b, "protected places");
-	return protect(b, beside, PATH_READ_ONLY);
+	return protect(b, beside, PATH_READ_ONLY) && store_is_protected(b);
 }
 
 static bool
 read_hash_key(struct broker *b)
 {
-	const char *file = b->job->policy->args_hash_key_file;
+	const char *file = b->job.policy->args_hash_key_file;
 	char key[4096];
 	struct stat st;
 	ssize_t n = -1;
@@ -1272,25 +1537,49 @@ read_hash_key(struct broker *b)
 	return b->args_digest != NULL || refused_errno(b, "hash");
 }
 
+void
+broker_names(struct broker_names *n)
+{
+	spawn_calls(&n->calls);
+	n->names = (struct tally_names){ registry_names(), n->calls.names };
+}
+
+/* Without the page we count for nobody, and there will be no skill. */
 static bool
 open_counters(struct broker *b)
 {
-	struct counters *c = counters_map(b->job->status_fd);
+	int error;
 
-	if (c == NULL)
-		return refused_errno(b, "status page");
-	b->counters = c;
-	strlcpy(c->invocation_id, b->job->invocation,
+	b->counters = counters_map(b->job.status_fd);
+	error = b->counters == NULL ? errno : 0;
+	if (b->counters == NULL)
+		b->counters = counters_map(-1);
+	if (b->counters == NULL)
+		return false;
+	b->dispatch.counters = b->counters;
+	b->dispatch.tally = counters_tally(b->counters);
+	tally_init(b->dispatch.tally, b->job.names);
+	b->page_error = error;
+	return true;
+}
+
+/* From here on it tells that we live. */
+static void
+publish_counters(struct broker *b)
+{
+	struct counters *c = b->counters;
+
+	strlcpy(c->invocation_id, b->job.invocation,
 	    sizeof(c->invocation_id));
 	strlcpy(c->skill_id, b->id, sizeof(c->skill_id));
-	strlcpy(c->tenant_id, b->job->tenant, sizeof(c->tenant_id));
-	strlcpy(c->socket_dir, b->job->socket_dir, sizeof(c->socket_dir));
+	strlcpy(c->tenant_id, b->job.tenant, sizeof(c->tenant_id));
+	strlcpy(c->socket_dir, b->job.socket_dir, sizeof(c->socket_dir));
 	c->socket_dev = b->socket.dev;
 	c->socket_ino = b->socket.ino;
 	c->pid = getpid();
 	c->started_wall = clock_wall();
+	counters_turn(c, c->started_wall);
 	c->magic = COUNTERS_MAGIC;
-	return true;
 }
 
 static bool
@@ -1304,21 +1593,26 @@ set_up(struct broker *b)
 		    "the registry of tools is inconsistent: %s", trouble);
 		return refused(b, EXIT_RUN_BROKER, trouble);
 	}
-	strlcpy(inv->id, b->job->invocation, sizeof(inv->id));
-	strlcpy(inv->tenant, b->job->tenant, sizeof(inv->tenant));
-	inv->trace = b->job->trace;
+	strlcpy(inv->id, b->job.invocation, sizeof(inv->id));
+	strlcpy(inv->tenant, b->job.tenant, sizeof(inv->tenant));
+	inv->trace = b->job.trace;
 	inv->grant = b->grant;
-	inv->policy = b->job->policy;
+	inv->policy = b->job.policy;
 	inv->digest = b->digest;
-	inv->memory_fd = b->job->memory_fd;
-	if (!protect_places(b) || !open_counters(b))
+	inv->memory_fd = b->job.memory_fd;
+	inv->stray_fd = b->job.stray_fd;
+	inv->stray_len = b->job.stray_len;
+	if (!protect_places(b))
 		return false;
+	publish_counters(b);
 	inv->protect = b->protect;
 	b->dispatch.inv = inv;
-	b->dispatch.counters = b->counters;
 	b->dispatch.log = &b->log;
 	b->dispatch.clockwork = &b->clockwork;
-	b->dispatch.fold.budget = (uint64_t)b->job->policy->max_ledger_mb << 20;
+	b->tracer.inv = inv;
+	b->tracer.skill_id = b->id;
+	b->dispatch.tracer = &b->tracer;
+	b->dispatch.fold.budget = (uint64_t)b->job.policy->max_ledger_mb << 20;
 	limit_init(&b->dispatch.limit,
 	    grant_manifest(b->grant)->max_calls_per_minute, clock_boot());
 	b->dispatch.worker = worker_new(inv, WORKER_FILE);
@@ -1343,6 +1637,56 @@ exec_advice(int error)
 	return "";
 }
 
+static void
+tell_started(struct broker *b)
+{
+	struct broker_message m;
+
+	memset(&m, 0, sizeof(m));
+	m.type = BROKER_STARTED;
+	m.result = b->result;
+	broker_send(b->job.control_fd, &m);
+}
+
+/*
+ * While the skill's program is being loaded: of what it sends, or init has to
+ * say of it, nothing is read before this has held.
+ */
+static bool
+confine_broker(struct broker *b)
+{
+	b->narrow.grant = b->grant;
+	b->narrow.memory_fd = b->inv.memory_fd;
+	b->inv.narrow = &b->narrow;
+	if (narrow_broker(&b->narrow) == -1)
+		return false;
+	if (!b->narrow.landlock)
+		log_line(&b->log, LOG_LEVEL_WARN,
+		    "landlock is not available to the broker itself");
+	segment_begin(b->segment);
+	return true;
+}
+
+/* The skill was let go, and came to nothing. */
+static void __attribute__((format(printf, 5, 6)))
+fell_through(struct broker *b, enum broker_outcome outcome, int exit_status,
+    const char *by, const char *fmt, ...)
+{
+	va_list ap;
+
+	spawn_kill(&b->sandbox);
+	spawn_wait(&b->sandbox);
+	server_free(b->server);
+	b->server = NULL;
+	set_outcome(b, outcome, exit_status, by);
+	b->result.exit_code = -1;
+	va_start(ap, fmt);
+	vsnprintf(b->result.error_message, sizeof(b->result.error_message),
+	    fmt, ap);
+	va_end(ap);
+	log_line(&b->log, LOG_LEVEL_ERROR, "%s", b->result.error_message);
+}
+
 /* From here on the skill lives: the clock starts, and we serve. */
 static bool
 go(struct broker *b)
@@ -1358,27 +1702,27 @@ go(struct broker *b)
 		return refused(b, EXIT_RUN_BROKER,
 		    "the ledger does not take the start of the invocation");
 	if (clockwork_start(&b->clockwork, total_ns(b),
-		(int64_t)(b->job->connect_timeout * 1e9)) == -1)
+		(int64_t)(b->job.connect_timeout * 1e9)) == -1)
 		return refused_errno(b, "timer");
 	atomic_store(&b->counters->deadline_boot, b->clockwork.kill_at);
 	spawn_deadline(&b->sandbox, b->clockwork.kill_at);
 	b->mark_at = clock_boot() +
-	    (int64_t)b->job->policy->audit_mark_seconds * CLOCK_SECOND;
-	error = spawn_go(&b->sandbox);
-	if (error == 0) {
-		serve(b);
-		finish(b);
+	    (int64_t)b->job.policy->audit_mark_seconds * CLOCK_SECOND;
+	spawn_release(&b->sandbox);
+	if (!confine_broker(b)) {
+		fell_through(b, BROKER_KILLED, EXIT_RUN_BROKER, "supervisor",
+		    "confining the broker: %s", strerror(errno));
 		return true;
 	}
-	spawn_kill(&b->sandbox);
-	spawn_wait(&b->sandbox);
-	server_free(b->server);
-	b->server = NULL;
-	set_outcome(b, BROKER_ERROR, EXIT_RUN_NO_EXEC, "supervisor");
-	b->result.exit_code = -1;
-	snprintf(b->result.error_message, sizeof(b->result.error_message),
-	    "main: %s%s", strerror(error), exec_advice(error));
-	log_line(&b->log, LOG_LEVEL_ERROR, "%s", b->result.error_message);
+	error = spawn_executed(&b->sandbox);
+	if (error != 0) {
+		fell_through(b, BROKER_ERROR, EXIT_RUN_NO_EXEC, "supervisor",
+		    "main: %s%s", strerror(error), exec_advice(error));
+		return true;
+	}
+	tell_started(b);
+	serve(b);
+	finish(b);
 	return true;
 }
 
@@ -1435,7 +1779,7 @@ start_spawner(struct broker *b)
 	if (net && http_check(b->dispatch.http, why, sizeof(why)) == -1) {
 		/* Other authorities than the operator's would be more than he
 		 * said. */
-		if (b->job->policy->ca_file != NULL)
+		if (b->job.policy->ca_file != NULL)
 			return refused(b, EXIT_RUN_BROKER, why);
 		log_line(&b->log, LOG_LEVEL_ERROR,
 		    "%s; HTTP calls will fail", why);
@@ -1450,8 +1794,34 @@ start_spawner(struct broker *b)
 	return true;
 }
 
+/* Before it started, so nothing of it ever ran. */
 static bool
-run_skill(struct broker *b)
+was_cancelled(struct broker *b)
+{
+	if (b->cancelled == 0)
+		return false;
+	refused(b, EXIT_RUN_SIGNAL + b->cancelled,
+	    "cancelled before it started");
+	strlcpy(b->result.by, "caller", sizeof(b->result.by));
+	return true;
+}
+
+/* What stood in the way of the preparation may have gone; else it is told when
+ * the skill has been judged. */
+static bool
+plan_again(struct broker *b)
+{
+	const char *trouble;
+
+	if (b->planned)
+		return true;
+	spawn_bind_clear(&b->plan.self);
+	trouble = plan_any(b);
+	return trouble == NULL || refused_errno(b, trouble);
+}
+
+static bool
+build_sandbox(struct broker *b)
 {
 	char inside[160], outside[160], id[96], inv[64], tenant[64];
 	char log[] = "RUST_LOG=warn", main_path[PATH_MAX + 8];
@@ -1459,7 +1829,10 @@ run_skill(struct broker *b)
 	char *envp_out[] = { outside, id, inv, tenant, log, NULL };
 	bool good;
 
-	if (!take_uid(b) || !bind_socket(b) || !set_up(b))
+	if (b->job.attest)
+		b->abstract_fd = listen_abstract(b->abstract_name,
+		    sizeof(b->abstract_name), b->job.invocation);
+	if (!plan_again(b) || !bind_socket(b) || !plan_sandbox(b))
 		return false;
 	snprintf(inside, sizeof(inside), "CYBEROS_BROKER_SOCKET=/tmp/%s",
 	    b->socket.name);
@@ -1467,20 +1840,32 @@ run_skill(struct broker *b)
 	    b->socket.path);
 	snprintf(id, sizeof(id), "CYBEROS_SKILL_ID=%s", b->id);
 	snprintf(inv, sizeof(inv), "CYBEROS_INVOCATION_ID=%s",
-	    b->job->invocation);
+	    b->job.invocation);
 	snprintf(tenant, sizeof(tenant), "CYBEROS_TENANT_ID=%s",
-	    b->job->tenant);
+	    b->job.tenant);
 	snprintf(main_path, sizeof(main_path), "%s/main", b->skill_path);
 	b->plan.main_path[0] = main_path;
 	b->plan.main_path[1] = CONFINE_SKILL_DIR "/main";
 	b->plan.envp[0] = envp_out;
 	b->plan.envp[1] = envp_in;
-	b->plan.argv = make_argv(b->job);
+	b->plan.argv = make_argv(&b->job);
 	if (b->plan.argv == NULL)
 		return refused_errno(b, "arguments");
-	good = build_sandbox(b);
+	/* Init builds while we and the supervisor get ready. */
+	spawn_begin(&b->plan, &b->sandbox);
+	socket_settle(&b->socket);
+	good = set_up(b) && (open_segment(b) || refused_errno(b, "ledger")) &&
+	    (b->held[0] == '\0' || refused(b, EXIT_RUN_POLICY, b->held)) &&
+	    !was_cancelled(b) && finish_sandbox(b);
 	free(b->plan.argv);
-	if (!good)
+	b->plan.argv = NULL;
+	return good;
+}
+
+static bool
+run_skill(struct broker *b)
+{
+	if (!build_sandbox(b))
 		return false;
 	if (b->abstract_fd != -1)
 		close(b->abstract_fd);
@@ -1491,31 +1876,20 @@ run_skill(struct broker *b)
 	if (!read_hash_key(b))
 		return false;
 	b->inv.args_digest = b->args_digest;
-	b->narrow.grant = b->grant;
-	b->narrow.memory_fd = b->inv.memory_fd;
-	b->inv.narrow = &b->narrow;
-	if (narrow_broker(&b->narrow) == -1)
-		return refused_errno(b, "confining the broker");
-	if (!b->narrow.landlock)
-		log_line(&b->log, LOG_LEVEL_WARN,
-		    "landlock is not available to the broker itself");
-	if (!start_segment(b))
-		return refused_errno(b, "ledger");
-	if (b->job->attest && !record_attested(b))
+	if (b->job.attest && !record_attested(b))
 		return refused(b, EXIT_RUN_BROKER,
 		    "--attest: a layer is said to be active and does not "
 		    "hold; see skill.sandbox_attested");
 	return go(b);
 }
 
-/* Ours are those of the job. What the caller had open besides is none of a
- * skill's business, and its standard input and output are the skill's. */
+/* Ours are those of the job, and come with it. What the caller has open besides
+ * is none of a skill's business, and its standard input and output are the
+ * skill's. */
 static int
 settle_descriptors(const struct broker_job *job)
 {
-	int keep[] = { 0, 1, 2, job->memory_fd, job->segment_fd, job->lock_fd,
-		job->status_fd, job->control_fd, job->stdio[0], job->stdio[1],
-		job->stdio[2], job->log.fd,
+	int keep[] = { 0, 1, 2, job->control_fd, job->log.fd,
 		job->cgroup == NULL ? -1 : job->cgroup->dir_fd,
 		job->cgroup == NULL ? -1 : job->cgroup->kill_fd };
 	struct log again;
@@ -1533,16 +1907,42 @@ settle_descriptors(const struct broker_job *job)
 	return close(null_fd);
 }
 
+/*
+ * Little to do, but soon, however many of the skill's processes want the CPU:
+ * short turns come earlier (sched_setattr(2), the runtime of a normal task; kernels
+ * before 6.12 pass over it). Its children have turns as everybody's.
+ */
+static void
+be_prompt(void)
+{
+	/* struct sched_attr, whose header and <sched.h> exclude each other */
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} a = { .size = sizeof(a),
+		.policy = SCHED_OTHER,
+		.flags = 1, /* SCHED_FLAG_RESET_ON_FORK */
+		.nice = getpriority(PRIO_PROCESS, 0),
+		.runtime = TURN_NS };
+
+	(void)syscall(SYS_sched_setattr, 0, &a, 0U);
+}
+
 static void
 settle_process(const struct broker_job *job)
 {
 	sigset_t ours;
 
+	be_prompt();
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != job->supervisor)
 		_exit(1);
 	prctl(PR_SET_DUMPABLE, 0);
-	prctl(PR_SET_NAME, "cyberos-broker");
+	prctl(PR_SET_NAME, "cyberos-ready");
 	/* The supervisor passes signals on as messages. */
 	sigemptyset(&ours);
 	sigaddset(&ours, SIGINT);
@@ -1583,19 +1983,21 @@ clear(struct broker *b)
 	spawn_clear(&b->sandbox);
 	socket_clear(&b->socket);
 	clockwork_stop(&b->clockwork);
+	bundle_free(b->bundle);
 	grant_free(b->grant);
 	path_protect_free(b->protect);
 	free(b->places);
 	digest_free(b->digest);
 	digest_free(b->args_digest);
 	counters_unmap(b->counters);
+	tracer_close(&b->tracer);
 }
 
 static void
-init(struct broker *b, const struct broker_job *job)
+init(struct broker *b, const struct broker_job *any)
 {
-	b->job = job;
-	b->log = job->log;
+	b->job = *any;
+	b->log = any->log;
 	b->skill_fd = b->uid_lock = b->abstract_fd = b->spawner_fd = -1;
 	b->part_fd = b->spool_fd = -1;
 	spawn_bind_init(&b->plan.skill);
@@ -1607,31 +2009,50 @@ init(struct broker *b, const struct broker_job *job)
 	spawn_init(&b->sandbox);
 }
 
+/* The supervisor has made our files meanwhile. False: there will be no
+ * invocation. */
+static bool
+take_job_files(struct broker *b, bool *loaded)
+{
+	if (broker_files_receive(&b->job) == -1 || !open_counters(b))
+		return false;
+	count_validation(b);
+	errno = b->page_error;
+	if (*loaded && errno != 0)
+		*loaded = refused_errno(b, "status page");
+	return true;
+}
+
+/* One that no skill ran in. */
+static void
+end_sandbox(struct broker *b)
+{
+	spawn_kill(&b->sandbox);
+	spawn_wait(&b->sandbox);
+}
+
 /* The whole life of the invocation; the exit status of this process. */
 static int
 live(struct broker *b)
 {
-	const struct broker_job *job = b->job;
+	const struct broker_job *job = &b->job;
 	char frontmatter_hash[DIGEST_HEX] = "";
-	struct counters nothing;
 	struct broker_message m;
 	bool loaded;
 
-	memset(&nothing, 0, sizeof(nothing));
-	b->digest = digest_new(NULL, 0);
-	if (b->digest == NULL)
+	loaded = load(b, frontmatter_hash) && hash_files(b);
+	if (!take_job_files(b, &loaded) || !announce(b, frontmatter_hash)) {
+		end_sandbox(b);
 		return 1;
-	loaded = load(b, frontmatter_hash);
-	if (!open_segment(b, frontmatter_hash))
-		return 1;
+	}
 	loaded = loaded && run_skill(b);
-	if (b->segment == NULL && !start_segment(b))
+	if (!loaded)
+		end_sandbox(b);
+	if (b->segment == NULL && !open_segment(b))
 		return 1;
 	take_counts(b);
 	b->dispatch.segment = b->segment;
 	b->dispatch.log = &b->log;
-	if (b->dispatch.counters == NULL)
-		b->dispatch.counters = &nothing;
 	b->inv.digest = b->digest;
 	record_end(b);
 	rescue_rows(b);
@@ -1647,20 +2068,62 @@ live(struct broker *b)
 	return loaded ? 0 : 1;
 }
 
+/* Whatever comes: init builds what is the same for every skill. */
+static bool
+get_ready(struct broker *b, struct room *room)
+{
+	/* A limit on file sizes is an error of a write, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
+	settle_process(&b->job);
+	b->digest = digest_new(NULL, 0);
+	if (settle_descriptors(&b->job) == -1 || b->digest == NULL)
+		return false;
+	/* What a job says is the broker's alone. */
+	if (room_hide(room) == -1)
+		return false;
+	b->planned = plan_any(b) == NULL;
+	if (b->planned)
+		spawn_prepare(&b->plan, &b->sandbox);
+	return true;
+}
+
+/* False: there will be none. */
+static bool
+take_job(struct broker *b, struct room *room)
+{
+	struct ring_end *sinks = b->job.tracer.sinks;
+	size_t i;
+
+	if (broker_job_receive(&b->job, room) == -1)
+		return false;
+	prctl(PR_SET_NAME, "cyberos-broker");
+	b->log = b->job.log;
+	if (tracer_open(&b->tracer, &b->job.tracer) == -1)
+		log_line(&b->log, LOG_LEVEL_ERROR, "no spans: %s",
+		    strerror(errno));
+	for (i = 0; i < TRACER_SINKS; i++) {
+		if (sinks[i].fd != -1)
+			close(sinks[i].fd); /* it is mapped */
+	}
+	return true;
+}
+
 int
-broker_run(const struct broker_job *job)
+broker_run(const struct broker_job *any, struct room *room)
 {
 	struct broker *b = calloc(1, sizeof(*b));
 	int status = 1;
 
 	if (b == NULL)
 		return 1;
-	/* A limit on file sizes is an error of a write, not our end. */
-	signal(SIGXFSZ, SIG_IGN);
-	settle_process(job);
-	init(b, job);
-	if (settle_descriptors(job) == 0)
-		status = live(b);
+	init(b, any);
+	if (get_ready(b, room)) {
+		status = 0;
+		if (take_job(b, room))
+			status = live(b);
+		else
+			end_sandbox(b);
+	}
 	free(b);
 	return status;
 }

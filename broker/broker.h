@@ -3,14 +3,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "audit/digest.h"
-#include "audit/log.h"
 #include "audit/segment.h"
-#include "audit/trace.h"
-#include "enforce/policy.h"
+#include "audit/tally.h"
+#include "broker/job.h"
 #include "enforce/confine.h"
+#include "enforce/spawn.h"
 
 /*
  * One broker, one invocation: a process that the supervisor forks. It loads
@@ -20,35 +21,6 @@
 
 #define BROKER_SOCKET_PREFIX	"cyberos-skill-broker."
 #define BROKER_SOCKET_SUFFIX	".sock"
-
-/* What the supervisor lays out before the fork; all borrowed. */
-struct broker_job {
-	pid_t		 supervisor;	/* whose death is ours */
-	char		 invocation[37];
-	char		 tenant[37];
-	const char	*skill_dir;	/* path of the skill's directory */
-	const char	*skill_id;	/* what its id must be, or NULL */
-	char		*const *args;	/* for main, NULL-terminated */
-	const char	*refuse;	/* why it must not start, or NULL */
-	const char	*persona;	/* or NULL */
-	const char	*request_id;	/* or NULL */
-	struct trace	 trace;
-	double		 deadline;	/* seconds; 0: the skill's own */
-	double		 connect_timeout;	/* seconds; 0: off */
-	bool		 best_effort;
-	const struct cgroup *cgroup;	/* made for it, or NULL */
-	bool		 attest;	/* try the sandbox before the skill */
-	const char	*socket_dir;
-	const char	*const *protect;	/* files out of reach, NULL-terminated */
-	const struct policy *policy;
-	struct log	 log;
-	int		 memory_fd;	/* the tenant's memory root */
-	int		 segment_fd;
-	int		 lock_fd;
-	int		 status_fd;
-	int		 control_fd;	/* SOCK_SEQPACKET, the supervisor's */
-	int		 stdio[3];	/* for the skill, each at 10 or above */
-};
 
 /* Exit statuses of "run" besides the skill's own (SPEC 1). */
 enum {
@@ -63,14 +35,17 @@ enum {
 
 enum broker_message_type {
 	/* to the supervisor */
-	BROKER_LOADED,		/* id, version, head, total_ms; "" unknown */
+	BROKER_LOADED,		/* id, version, head, files, total_ms; "" unknown */
 	BROKER_SOCKET,		/* dev, ino of the bound socket */
+	BROKER_STARTED,		/* result.layers: main is running in these */
 	BROKER_RESULT,
+	BROKER_ATTEMPTS,	/* seq: refused escapes until now */
 	BROKER_MARK,		/* seq, head: of the last row in the file */
 	BROKER_WANT_PART,	/* seq, head: its first row, and what that follows */
 	BROKER_WANT_SPOOL,
 	/* from the supervisor */
-	BROKER_OPENED,		/* head: hash of the segment_opened anchor */
+	BROKER_OPENED,		/* head: hash of the segment_opened anchor; with
+				   result.error_message, it must not start */
 	BROKER_DURABLE,		/* what opened the segment is on disk */
 	BROKER_PART,		/* with a descriptor, unless it cannot be */
 	BROKER_SPOOL,		/* the same */
@@ -78,15 +53,15 @@ enum broker_message_type {
 	BROKER_KILL		/* at once */
 };
 
-/* Outcomes of SPEC 3. */
+/* Outcomes of SPEC 3; what is counted has these words (tally.h). */
 enum broker_outcome {
-	BROKER_SUCCESS,
-	BROKER_ERROR,
-	BROKER_PANIC,
-	BROKER_KILLED,
-	BROKER_TIMEOUT,
-	BROKER_NO_CONNECT,
-	BROKER_REFUSED
+	BROKER_SUCCESS = TALLY_END_SUCCESS,
+	BROKER_ERROR = TALLY_END_ERROR,
+	BROKER_PANIC = TALLY_END_PANIC,
+	BROKER_KILLED = TALLY_END_KILLED,
+	BROKER_TIMEOUT = TALLY_END_TIMEOUT,
+	BROKER_NO_CONNECT = TALLY_END_NO_CONNECT,
+	BROKER_REFUSED = TALLY_END_REFUSED
 };
 
 const char *broker_outcome_word(enum broker_outcome);
@@ -113,6 +88,7 @@ struct broker_message {
 	char		 id[65];
 	char		 version[257];
 	char		 head[DIGEST_HEX];	/* frontmatter_hash, or the anchor */
+	char		 files[DIGEST_HEX];	/* of all files; for the quarantine */
 	uint64_t	 seq;		/* of MARK: head is the hash of this row */
 	int64_t		 total_ms;	/* T of SPEC 9; 0: it will not start */
 	dev_t		 dev;
@@ -120,9 +96,21 @@ struct broker_message {
 	struct broker_result result;
 };
 
-/* Run the invocation; the process's exit status. Never returns to a caller that
- * goes on: the supervisor's fork ends with it. */
-int	broker_run(const struct broker_job *);
+/* The names that labels of metrics can have: of tools, and of system calls. */
+struct broker_names {
+	struct spawn_calls calls;
+	struct tally_names names;
+};
+void	broker_names(struct broker_names *);
+
+/*
+ * Be a broker: get ready for whichever skill comes, with a sandbox that is half
+ * built, wait for the job, and do it. Of any, what is the same for all jobs of
+ * this supervisor is settled (the first part of struct broker_job), and no
+ * descriptor besides. The exit status of this process; 0 too when the
+ * supervisor went, or closed its end, before there was a job.
+ */
+int	broker_run(const struct broker_job *any, struct room *);
 
 /*
  * One message, whole or not at all, with a descriptor or without one (-1). 0, or

@@ -13,20 +13,10 @@
 #include "broker/broker.h"
 #include "enforce/fdpass.h"
 
-static const char *const outcomes[] = {
-	[BROKER_SUCCESS] = "success",
-	[BROKER_ERROR] = "error",
-	[BROKER_PANIC] = "panic",
-	[BROKER_KILLED] = "killed",
-	[BROKER_TIMEOUT] = "timeout",
-	[BROKER_NO_CONNECT] = "no_connect",
-	[BROKER_REFUSED] = "refused",
-};
-
 const char *
 broker_outcome_word(enum broker_outcome o)
 {
-	return outcomes[o];
+	return tally_word(TALLY_ENDING, o);
 }
 
 int
@@ -65,6 +55,7 @@ broker_receive(int fd, struct broker_message *m, bool block, int *passed)
 	END(m->id);
 	END(m->version);
 	END(m->head);
+	END(m->files);
 	END(m->result.by);
 	END(m->result.error_message);
 	return 0;

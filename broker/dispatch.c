@@ -29,15 +29,27 @@ is_losing(const struct dispatch *d)
 	return n.lost > d->lost_told;
 }
 
-/* What became of a row: counted, and said once. */
-static void
-look_at_segment(struct dispatch *d, int result)
+/* What the ledger has come to, for the page; and for the caller. */
+static struct segment_counts
+count_rows(const struct dispatch *d)
 {
 	struct segment_counts n;
 
 	segment_counts(d->segment, &n);
 	atomic_store_explicit(
 	    &d->counters->waiting, n.waiting, memory_order_relaxed);
+	tally_set(&d->tally->rows, n.rows);
+	tally_set(&d->tally->spooled, n.delayed);
+	tally_set(&d->tally->dropped, n.lost);
+	return n;
+}
+
+/* What became of a row: counted, and said once. */
+static void
+look_at_segment(struct dispatch *d, int result)
+{
+	struct segment_counts n = count_rows(d);
+
 	if (result == -1 && n.lost == d->lost_told + 1) {
 		d->lost_from = segment_last(d->segment) + 1;
 		strlcpy(d->lost_head, segment_head(d->segment),
@@ -68,6 +80,7 @@ dispatch_row(struct dispatch *d, struct row *row)
 	if (is_losing(d)) {
 		segment_lose(d->segment);
 		row_clear(row);
+		(void)count_rows(d);
 		return -1;
 	}
 	result = segment_append(d->segment, ROW_BY_BROKER, row, NULL);
@@ -108,13 +121,9 @@ dispatch_owes_rows(const struct dispatch *d)
 void
 dispatch_retry(struct dispatch *d)
 {
-	struct segment_counts n;
-
 	if (segment_flush(d->segment) == -1)
 		return;
-	segment_counts(d->segment, &n);
-	atomic_store_explicit(
-	    &d->counters->waiting, n.waiting, memory_order_relaxed);
+	(void)count_rows(d);
 	if (d->warned_ledger)
 		log_line(d->log, LOG_LEVEL_WARN,
 		    "the ledger is written again; no row waits");
@@ -162,6 +171,7 @@ record_started(struct dispatch *d, struct call *c)
 	resource_field(d, &row, "resource", c->check.on.name);
 	row_int(&row, "call", (int64_t)c->record.number);
 	dispatch_row(d, &row);
+	counters_turn(d->counters, clock_wall());
 	counters_add(d->counters, calls);
 }
 
@@ -186,10 +196,15 @@ failure_text(const struct call *c, char *out, size_t size)
 static void
 record_completed(struct dispatch *d, struct call *c)
 {
+	int64_t took = clock_boot() - c->record.begun;
 	char message[96];
 	struct row_subject s;
 	struct row row;
 
+	/* A word that its row does not name is one that nobody expects. */
+	if (c->run.outcome == OUTCOME_ERROR &&
+	    !registry_may_fail(c->check.tool, c->run.failure))
+		c->run.failure = FAIL_IO_ERROR;
 	if (c->run.outcome == OUTCOME_SUCCESS)
 		digest_text(d->inv->args_digest, c->run.result.data,
 		    c->run.result.len, c->record.result_hash);
@@ -199,13 +214,18 @@ record_completed(struct dispatch *d, struct call *c)
 	row_word(&row, "tool_name", c->check.tool->name);
 	row_int(&row, "call", (int64_t)c->record.number);
 	row_word(&row, "outcome", outcome_word(c->run.outcome));
-	row_int(
-	    &row, "duration_ms", (clock_boot() - c->record.begun) / CLOCK_MS);
+	row_int(&row, "duration_ms", took / CLOCK_MS);
 	row_word(&row, "result_hash",
 	    c->record.result_hash[0] == '\0' ? NULL : c->record.result_hash);
 	row_word(&row, "error_message",
 	    c->run.outcome == OUTCOME_SUCCESS ? NULL : message);
+	tracer_end(d->tracer, c);
+	tracer_promise(d->tracer, segment_last(d->segment) + 1);
 	dispatch_row(d, &row);
+	tracer_put(d->tracer);
+	tally_call(d->tally, c->check.tool->name,
+	    (enum tally_outcome)c->run.outcome, took);
+	counters_turn(d->counters, clock_wall());
 	if (c->run.outcome == OUTCOME_ERROR)
 		counters_add(d->counters, errors);
 	else if (c->run.outcome == OUTCOME_TIMEOUT)
@@ -233,6 +253,8 @@ denied_row(struct dispatch *d, const struct call *c, const char *tool,
 		row_int(&row, "call", (int64_t)c->record.number);
 	if (count > 0)
 		row_int(&row, "count", (int64_t)count);
+	if (c != NULL)
+		tracer_promise(d->tracer, segment_last(d->segment) + 1);
 	dispatch_row(d, &row);
 }
 
@@ -302,11 +324,16 @@ record_denied(struct dispatch *d, struct call *c)
 {
 	bool ran = c->record.number != 0;
 
+	tracer_end(d->tracer, c);
 	if (ran || !is_folded(d, c))
 		denied_row(d, c, c->rpc.tool, c->check.verdict.reason,
 		    c->record.args_hash, c->check.on.name, 0);
-	if (!ran)
+	tracer_put(d->tracer);
+	counters_turn(d->counters, clock_wall());
+	if (!ran) {
 		counters_add(d->counters, calls);
+		tally_call(d->tally, c->rpc.tool, TALLY_DENIED, -1);
+	}
 	counters_add(d->counters, denied);
 }
 
@@ -363,7 +390,7 @@ reply_outcome(const struct dispatch *d, const struct call *c, struct buf *reply)
 		rpc_result(
 		    reply, call_id(c), c->run.result.data, c->run.result.len);
 		if (c->run.cut) {
-			counters_add(d->counters, truncated);
+			tally_count(&d->tally->truncated, 1);
 			log_line(d->log, LOG_LEVEL_WARN,
 			    "an answer of %s was cut to its limit",
 			    c->check.tool->name);
@@ -415,6 +442,7 @@ hash_args(struct dispatch *d, struct call *c)
 	if (good)
 		digest_text(d->inv->args_digest, text.data, text.len,
 		    c->record.args_hash);
+	c->record.args_size = text.len;
 	buf_clear(&text);
 	return good;
 }
@@ -594,6 +622,8 @@ dispatch_too_large(struct dispatch *d, const char *hash, struct buf *reply)
 	strlcpy(c->record.args_hash, hash, sizeof(c->record.args_hash));
 	c->rpc.id = strdup(null_id);
 	c->rpc.id_len = sizeof(null_id) - 1;
+	c->rpc.trace = d->inv->trace;
+	tracer_begin(d->tracer, c);
 	limit_take(&d->limit, clock_boot());
 	record_denied(d, c);
 	if (reply != NULL)
@@ -634,7 +664,7 @@ take_trace(const struct dispatch *d, const cJSON *params, struct call *c)
 		return;
 	if (parent == NULL ||
 	    !trace_parse(parent, strlen(parent), &c->rpc.trace)) {
-		counters_add(d->counters, bad_traces);
+		tally_count(&d->tally->bad_traces, 1);
 		return;
 	}
 	c->rpc.own_trace = true;
@@ -646,8 +676,11 @@ take_trace(const struct dispatch *d, const cJSON *params, struct call *c)
 static int
 take_call(const struct dispatch *d, const struct rpc_request *r, struct call *c)
 {
+	static const char *const known[] = {
+	    "tool", "args", "traceparent", "tracestate", NULL};
 	const cJSON *args = cJSON_GetObjectItemCaseSensitive(r->params, "args");
 
+	c->rpc.odd = unknown_param(r->params, known) != NULL;
 	if (!r->notification) {
 		c->rpc.id_len = r->id.len;
 		c->rpc.id = malloc(r->id.len);
@@ -672,8 +705,6 @@ static enum dispatched
 method_call(struct dispatch *d, const struct rpc_request *r, unsigned wait_ms,
     size_t budget, uint64_t conn, struct buf *reply)
 {
-	static const char *const known[] = {
-	    "tool", "args", "traceparent", "tracestate", NULL};
 	const char *bad = NULL;
 	struct call *c;
 
@@ -682,8 +713,6 @@ method_call(struct dispatch *d, const struct rpc_request *r, unsigned wait_ms,
 	else if (!cJSON_IsString(
 		     cJSON_GetObjectItemCaseSensitive(r->params, "tool")))
 		bad = "tool: must be a string";
-	else if (unknown_param(r->params, known) != NULL)
-		bad = "params: only tool, args, traceparent and tracestate";
 	c = bad == NULL ? call_new() : NULL;
 	if (c != NULL && take_call(d, r, c) == -1) {
 		call_free(c);
@@ -695,6 +724,7 @@ method_call(struct dispatch *d, const struct rpc_request *r, unsigned wait_ms,
 		    r->notification ? NULL : reply);
 		return DISPATCH_DONE;
 	}
+	tracer_begin(d->tracer, c);
 	c->rpc.conn = conn;
 	c->rpc.budget = budget > r->id.len + ENVELOPE_ROOM
 			    ? budget - r->id.len - ENVELOPE_ROOM

@@ -8,6 +8,7 @@
 #include "broker/fold.h"
 #include "broker/limit.h"
 #include "broker/rpc.h"
+#include "broker/tracer.h"
 #include "tools/bash.h"
 #include "tools/call.h"
 #include "tools/http.h"
@@ -21,6 +22,7 @@ struct dispatch {
 	struct invocation	*inv;
 	struct segment		*segment;
 	struct counters		*counters;
+	struct tally		*tally;		/* in the page of these */
 	struct worker		*worker;	/* of files */
 	struct worker		*walker;	/* of searches */
 	struct http		*http;
@@ -28,6 +30,7 @@ struct dispatch {
 	struct limit		 limit;
 	struct fold		 fold;
 	const struct clockwork	*clockwork;
+	struct tracer		*tracer;
 	const struct log	*log;
 	uint64_t		 calls_started;	/* numbers the pairs */
 	char			 last_tool[64];	/* for skill.timeout */

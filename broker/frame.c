@@ -81,7 +81,7 @@ frame_read(struct frame *f, int fd)
 	if (f->discarding)
 		discard(f);
 	look_at_head(f);
-	return 1;
+	return (int)n;
 }
 
 bool

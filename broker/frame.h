@@ -34,8 +34,8 @@ void	frame_init(struct frame *, struct digest *);
 void	frame_clear(struct frame *);
 
 /*
- * Read once from a non-blocking socket. 1: bytes came; 0: end of file; -1 with
- * errno (EAGAIN: nothing there).
+ * Read once from a non-blocking socket. So many bytes came; 0: end of file; -1
+ * with errno (EAGAIN: nothing there).
  */
 int	frame_read(struct frame *, int fd);
 

@@ -291,6 +291,7 @@ conn_write(struct server *s, struct conn *c)
 			continue;
 		if (n == -1)
 			return errno == EAGAIN;
+		tally_count(&s->dispatch->tally->bytes[TALLY_TX], (uint64_t)n);
 		k->sent += (size_t)n;
 		left -= (size_t)n;
 		c->unsent -= (size_t)n;
@@ -735,6 +736,18 @@ server_busy(const struct server *s)
 	return next_turn(s) != NULL;
 }
 
+/* The same as frame_read, counted. */
+static int
+take_bytes(struct server *s, struct conn *c)
+{
+	int got = frame_read(&c->frame, c->fd);
+
+	if (got > 0)
+		tally_count(
+		    &s->dispatch->tally->bytes[TALLY_RX], (uint64_t)got);
+	return got;
+}
+
 static void
 conn_read(struct server *s, struct conn *c)
 {
@@ -742,7 +755,7 @@ conn_read(struct server *s, struct conn *c)
 
 	if (!wants_read(s, c))
 		return;
-	got = frame_read(&c->frame, c->fd);
+	got = take_bytes(s, c);
 	if (got == 0 || (got == -1 && errno != EAGAIN))
 		c->ended = true;
 }
@@ -813,7 +826,7 @@ drain_one(struct server *s, struct conn *c)
 	}
 	if (c->ended || c->broken)
 		return false;
-	c->ended = frame_read(&c->frame, c->fd) <= 0;
+	c->ended = take_bytes(s, c) <= 0;
 	return true;
 }
 

@@ -41,11 +41,18 @@ close_fd(int *fd)
 static void
 leave_nest(struct socket_place *s)
 {
-	if (s->nest_fd != -1) {
+	if (s->nest_fd != -1)
 		unlinkat(s->nest_fd, SOCKET_NEST_LEAF, 0);
-		unlinkat(s->dir_fd, s->nest, AT_REMOVEDIR);
-	}
 	close_fd(&s->nest_fd);
+}
+
+void
+socket_settle(struct socket_place *s)
+{
+	leave_nest(s);
+	if (s->nested)
+		unlinkat(s->dir_fd, s->nest, AT_REMOVEDIR);
+	s->nested = false;
 	close_fd(&s->dir_fd);
 }
 
@@ -95,7 +102,7 @@ socket_sweep(const char *dir, const char *invocation, dev_t dev, ino_t ino,
 void
 socket_clear(struct socket_place *s)
 {
-	leave_nest(s);
+	socket_settle(s);
 	close_fd(&s->listen_fd);
 }
 
@@ -111,8 +118,10 @@ make_nest(struct socket_place *s)
 	    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (s->nest_fd == -1 || fstat(s->nest_fd, &st) == -1)
 		return -1;
-	if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
+	if (st.st_uid == geteuid() && (st.st_mode & 077) == 0) {
+		s->nested = true;
 		return 0;
+	}
 	close_fd(&s->nest_fd); /* somebody has exchanged it */
 	errno = EPERM;
 	return -1;

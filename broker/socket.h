@@ -16,6 +16,7 @@ struct socket_place {
 	char	nest[64];	/* name of the directory in which it is made */
 	int	dir_fd;		/* where both are */
 	int	nest_fd;
+	bool	nested;		/* the nest is there and ours */
 	int	listen_fd;	/* listening, non-blocking */
 	dev_t	dev;
 	ino_t	ino;
@@ -35,11 +36,14 @@ int	socket_bind(struct socket_place *, const char *dir,
 	    const char *invocation, uid_t uid, char *why, size_t whylen);
 
 /*
- * Move it to dir/cyberos-skill-broker.<invocation>.sock and remove the nest. 0,
- * or -1 with errno and why[]: EEXIST, the name is taken; then nothing of what
- * was there has changed and nothing of ours is left.
+ * Move it to dir/cyberos-skill-broker.<invocation>.sock, which leaves the nest
+ * empty. 0, or -1 with errno and why[]: EEXIST, the name is taken; then nothing
+ * of what was there has changed and nothing of ours is left.
  */
 int	socket_publish(struct socket_place *, char *why, size_t whylen);
+
+/* Remove the nest: some file systems take their time. */
+void	socket_settle(struct socket_place *);
 
 /*
  * Remove what a broker that is gone has left in dir: the socket of the

@@ -7,6 +7,7 @@
 
 #include "enforce/confine.h"
 
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -18,14 +19,17 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/futex.h>
 #include <linux/keyctl.h>
 #include <linux/sched.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "enforce/bundle.h"
 #include "enforce/fdpass.h"
 #include "enforce/filter.h"
 #include "enforce/landlock.h"
@@ -59,7 +63,7 @@ write_file(const char *path, const char *text)
 /* While init is dumpable and has the broker's uid: afterwards the file is
  * somebody else's. */
 static int
-step_oom_score(const struct confine_plan *p)
+step_oom_score(struct confine_plan *p)
 {
 	(void)p;
 	return write_file("/proc/self/oom_score_adj", "1000");
@@ -83,7 +87,7 @@ drop_bounding_set(void)
  * while its uid is not mapped is EOVERFLOW. Inside a user namespace the
  * capabilities outlive the change, outside of one they do not. */
 static int
-step_identity(const struct confine_plan *p)
+step_identity(struct confine_plan *p)
 {
 	uid_t uid = p->namespaces ? CONFINE_INSIDE_ID : p->host_uid;
 	gid_t gid = p->namespaces ? CONFINE_INSIDE_ID : p->host_gid;
@@ -105,13 +109,13 @@ step_identity(const struct confine_plan *p)
 /* Without a PID namespace init must outlive the broker for the moment that it
  * takes to end what is below it; the end of its channel tells it when. */
 static int
-step_death_signal(const struct confine_plan *p)
+step_death_signal(struct confine_plan *p)
 {
 	return p->namespaces ? prctl(PR_SET_PDEATHSIG, SIGKILL) : 0;
 }
 
 static int
-step_not_dumpable(const struct confine_plan *p)
+step_not_dumpable(struct confine_plan *p)
 {
 	(void)p;
 	return prctl(PR_SET_DUMPABLE, 0);
@@ -122,7 +126,7 @@ step_not_dumpable(const struct confine_plan *p)
  * them. Where the call is not there, the skill has no use of them either.
  */
 static int
-step_keyring(const struct confine_plan *p)
+step_keyring(struct confine_plan *p)
 {
 	(void)p;
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) == -1 &&
@@ -137,7 +141,7 @@ step_keyring(const struct confine_plan *p)
  * again takes a capability that the skill does not have.
  */
 static int
-step_nested_namespaces(const struct confine_plan *p)
+step_nested_namespaces(struct confine_plan *p)
 {
 	(void)p;
 	return write_file("/proc/sys/user/max_user_namespaces", "0");
@@ -303,8 +307,41 @@ fill_etc(void)
 	return 0;
 }
 
+/* Nothing of the host's directory is here, so nothing in it can be exchanged. */
 static int
-step_private_root(const struct confine_plan *p)
+lay_out(const struct confine_plan *p, const char *target)
+{
+	struct mount_attr attr = { .attr_set = ATTR_SHOWN };
+
+	if (mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV,
+		p->bundle_options) == -1 ||
+	    bundle_unpack(p->bundle, target) == -1)
+		return -1;
+	return mount_setattr(AT_FDCWD, target, 0, &attr, sizeof(attr));
+}
+
+static int
+mount_tmp(const struct confine_plan *p)
+{
+	return mount("tmpfs", "tmp", "tmpfs",
+	    MS_NOSUID | MS_NODEV | MS_NOEXEC, p->tmp_options);
+}
+
+/* As an ordinary user, while the host's paths are there: what root is given. */
+static int
+take_binds(struct confine_plan *p)
+{
+	if (p->bundle == NULL) {
+		p->skill.tree_fd = take_tree(p->skill.path, ATTR_SHOWN);
+		if (p->skill.tree_fd == -1)
+			return -1;
+	}
+	p->socket.tree_fd = take_tree(p->socket.path, ATTR_DATA);
+	return p->socket.tree_fd == -1 ? -1 : 0;
+}
+
+static int
+step_private_root(struct confine_plan *p)
 {
 	static const char *const top[][2] = { { "/bin", "bin" },
 		{ "/sbin", "sbin" }, { "/lib", "lib" }, { "/lib32", "lib32" },
@@ -322,9 +359,23 @@ step_private_root(const struct confine_plan *p)
 		if (show_top(top[i][0], top[i][1]) == -1)
 			return -1;
 	}
-	if (fill_etc() == -1 || mkdir("proc", 0555) == -1)
+	if (fill_etc() == -1 || mkdir("proc", 0555) == -1 ||
+	    mkdir("tmp", 01777) == -1)
 		return -1;
-	return p->bash ? 0 : show_bind(&p->skill, "skill", ATTR_SHOWN);
+	if (p->bash)
+		return mount_tmp(p);
+	if (mkdir("skill", 0755) == -1)
+		return -1;
+	return p->root ? 0 : take_binds(p);
+}
+
+static int
+step_skill_files(struct confine_plan *p)
+{
+	if (p->bash)
+		return 0;
+	return p->bundle != NULL ? lay_out(p, "skill")
+				 : show_bind(&p->skill, "skill", ATTR_SHOWN);
 }
 
 /*
@@ -332,7 +383,7 @@ step_private_root(const struct confine_plan *p)
  * /usr/local/sbin is read-only here, so an empty directory covers it.
  */
 static int
-step_client(const struct confine_plan *p)
+step_client(struct confine_plan *p)
 {
 	struct mount_attr attr = { .attr_set = ATTR_SHOWN };
 
@@ -348,27 +399,26 @@ step_client(const struct confine_plan *p)
 }
 
 static int
-step_private_tmp(const struct confine_plan *p)
+step_private_tmp(struct confine_plan *p)
 {
 	char name[256] = "tmp/";
 
-	if (mkdir("tmp", 01777) == -1 ||
-	    mount("tmpfs", "tmp", "tmpfs",
-		MS_NOSUID | MS_NODEV | MS_NOEXEC, p->tmp_options) == -1)
-		return -1;
+	/* That of a Bash call came with its root: some of what is shown in it may
+	 * lie there. */
 	if (p->bash)
 		return 0;
+	if (mount_tmp(p) == -1)
+		return -1;
 	if (strlcat(name, p->socket_name, sizeof(name)) >= sizeof(name)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	/* Writable: connecting to a socket needs that. */
-	return show_bind(&p->socket, name,
-	    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	/* That nobody opens it to others; one can connect to it all the same. */
+	return show_bind(&p->socket, name, ATTR_DATA);
 }
 
 static int
-step_devices(const struct confine_plan *p)
+step_devices(struct confine_plan *p)
 {
 	static const char *const nodes[][2] = { { "/dev/null", "dev/null" },
 		{ "/dev/zero", "dev/zero" }, { "/dev/full", "dev/full" },
@@ -394,17 +444,90 @@ step_devices(const struct confine_plan *p)
 	return 0;
 }
 
-/* Before the old root is gone: the kernel wants to see a whole proc once. */
+/*
+ * Before the old root is gone: the kernel wants to see a whole proc once. Nobody
+ * writes to it, and what tells of others' files and keys is covered.
+ */
 static int
-step_proc(const struct confine_plan *p)
+step_proc(struct confine_plan *p)
 {
+	static const char *const others[] = { "proc/locks", "proc/keys",
+		"proc/key-users" };
+	static const char empty[] = ".none";
+	size_t i;
+
 	(void)p;
-	return mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-	    "hidepid=2");
+	if (mount("proc", "proc", "proc",
+		MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY,
+		"hidepid=2") == -1 ||
+	    put_file(empty, "") == -1)
+		return -1;
+	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (mount(empty, others[i], NULL, MS_BIND, NULL) == -1 &&
+		    errno != ENOENT)
+			return -1;
+	}
+	return unlink(empty);
+}
+
+#define DETACH_STACK 16384
+
+static int
+detach_old_root(void *arg)
+{
+	struct confine_detach *d = arg;
+
+	if (umount2(".", MNT_DETACH) == 0)
+		d->error = 0;
+	else if (errno != 0)
+		d->error = errno;
+	return 0;
+}
+
+/*
+ * In a thread with a working directory and capabilities of its own, which both
+ * change here meanwhile; errno is shared, so a failure may make a step that
+ * runs beside it look as if it had failed, and the start ends in any case.
+ * Where no thread can be had, at once.
+ */
+static int
+leave_old_root(struct confine_detach *d)
+{
+	d->stack = mmap(NULL, DETACH_STACK, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	d->error = EIO; /* until it is known to be gone */
+	if (d->stack == MAP_FAILED)
+		d->stack = NULL;
+	else if (clone(detach_old_root, (char *)d->stack + DETACH_STACK,
+		     CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+			 CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
+		     d, &d->tid, NULL, &d->tid) != -1)
+		return 0;
+	detach_old_root(d);
+	errno = d->error;
+	return d->error == 0 ? 0 : -1;
+}
+
+int
+confine_detached(struct confine_detach *d)
+{
+	pid_t tid;
+
+	while ((tid = atomic_load(&d->tid)) != 0)
+		syscall(SYS_futex, &d->tid, FUTEX_WAIT, tid, NULL, NULL, 0);
+	return d->error;
+}
+
+void
+confine_detach_clear(struct confine_detach *d)
+{
+	if (d->stack != NULL)
+		munmap(d->stack, DETACH_STACK);
+	d->stack = NULL;
 }
 
 static int
-step_pivot_root(const struct confine_plan *p)
+step_pivot_root(struct confine_plan *p)
 {
 	struct mount_attr attr = { .attr_set = ATTR_DATA };
 
@@ -412,13 +535,13 @@ step_pivot_root(const struct confine_plan *p)
 	if (p->bash && shares_show(&p->shares) == -1)
 		return -1;
 	if (syscall(SYS_pivot_root, ".", ".") == -1 ||
-	    umount2(".", MNT_DETACH) == -1 || chdir("/") == -1)
+	    leave_old_root(p->detach) == -1 || chdir("/") == -1)
 		return -1;
 	return mount_setattr(AT_FDCWD, "/", 0, &attr, sizeof(attr));
 }
 
 static int
-step_hostname(const struct confine_plan *p)
+step_hostname(struct confine_plan *p)
 {
 	(void)p;
 	return sethostname(CONFINE_HOSTNAME, sizeof(CONFINE_HOSTNAME) - 1);
@@ -430,7 +553,7 @@ step_hostname(const struct confine_plan *p)
  * without one has emptied it in step_identity.
  */
 static int
-step_capabilities(const struct confine_plan *p)
+step_capabilities(struct confine_plan *p)
 {
 	struct __user_cap_header_struct head = {
 		.version = _LINUX_CAPABILITY_VERSION_3
@@ -454,14 +577,14 @@ step_capabilities(const struct confine_plan *p)
 }
 
 static int
-step_no_new_privs(const struct confine_plan *p)
+step_no_new_privs(struct confine_plan *p)
 {
 	(void)p;
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
 static int
-step_session(const struct confine_plan *p)
+step_session(struct confine_plan *p)
 {
 	(void)p;
 	return setsid() == -1 ? -1 : 0;
@@ -470,7 +593,7 @@ step_session(const struct confine_plan *p)
 /* By the plain call: the C library keeps two signals to itself, and a caller
  * may have left them ignored. */
 static int
-step_signals(const struct confine_plan *p)
+step_signals(struct confine_plan *p)
 {
 	/* Handler, flags, restorer and mask, all zero: the default. */
 	static const unsigned long by_default[8];
@@ -510,7 +633,7 @@ limit(int resource, rlim_t value)
  * No priority above others: a skill could keep the broker's clock from
  * running. */
 static int
-step_limits(const struct confine_plan *p)
+step_limits(struct confine_plan *p)
 {
 	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_NOFILE, 256) == -1 ||
 	    limit(RLIMIT_CPU, p->cpu_seconds) == -1 ||
@@ -525,7 +648,7 @@ step_limits(const struct confine_plan *p)
 }
 
 static int
-step_working_directory(const struct confine_plan *p)
+step_working_directory(struct confine_plan *p)
 {
 	if (p->bash)
 		return chdir(p->cwd);
@@ -535,7 +658,7 @@ step_working_directory(const struct confine_plan *p)
 /* Descriptors 0, 1, 2 and three close-on-exec ones of the start are left, and
  * the command of a Bash call. */
 static int
-step_descriptors(const struct confine_plan *p)
+step_descriptors(struct confine_plan *p)
 {
 	int i;
 
@@ -636,7 +759,7 @@ allow_all(int ruleset, const struct confine_plan *p)
 }
 
 static int
-step_landlock(const struct confine_plan *p)
+step_landlock(struct confine_plan *p)
 {
 	int ruleset, result;
 
@@ -655,7 +778,7 @@ step_landlock(const struct confine_plan *p)
 /* Entered with the ruleset of the step before; here it is only said whether
  * this kernel's Landlock has scopes. */
 static int
-step_landlock_scope(const struct confine_plan *p)
+step_landlock_scope(struct confine_plan *p)
 {
 	if (p->landlock_abi >= LANDLOCK_SCOPE_ABI)
 		return 0;
@@ -665,7 +788,7 @@ step_landlock_scope(const struct confine_plan *p)
 
 /* Done by the filter of the step after this one, if init listens to it. */
 static int
-step_connect_guard(const struct confine_plan *p)
+step_connect_guard(struct confine_plan *p)
 {
 	if (!p->namespaces && p->listen)
 		return 0;
@@ -675,7 +798,7 @@ step_connect_guard(const struct confine_plan *p)
 
 /* Last of all: from here on only the list. Init gets the listener. */
 static int
-step_seccomp(const struct confine_plan *p)
+step_seccomp(struct confine_plan *p)
 {
 	ssize_t n;
 	int fd;
@@ -695,6 +818,10 @@ step_seccomp(const struct confine_plan *p)
 	{ name, need, CONFINE_IN_INIT, false, 0, apply, instead, guarantees }
 #define INSIDE_STEP(name, need, apply, instead, guarantees)                    \
 	{ name, need, CONFINE_IN_INIT, true, 0, apply, instead, guarantees }
+#define OWN_STEP(name, need, apply, instead, guarantees)                       \
+	{ name, need, CONFINE_FOR_SKILL, false, 0, apply, instead, guarantees }
+#define OWN_INSIDE_STEP(name, need, apply, instead, guarantees)                \
+	{ name, need, CONFINE_FOR_SKILL, true, 0, apply, instead, guarantees }
 #define SKILL_STEP(name, need, apply, instead, guarantees)                     \
 	{ name, need, CONFINE_IN_SKILL, false, 0, apply, instead, guarantees }
 
@@ -731,12 +858,9 @@ static const struct confine_step steps[] = {
 	    "cannot make a user namespace of its own"),
 	INSIDE_STEP("private_root", CONFINE_REQUIRED, step_private_root,
 	    "landlock",
-	    "read-only /usr, parts of /etc, the skill's directory, no more"),
+	    "read-only /usr, parts of /etc, no more"),
 	INSIDE_STEP("client", CONFINE_IF_ABLE, step_client, NULL,
 	    "the cyberos command is in the search path"),
-	INSIDE_STEP("private_tmp", CONFINE_REQUIRED, step_private_tmp,
-	    "connect_guard",
-	    "a limited /tmp with this invocation's socket and no other"),
 	INSIDE_STEP("devices", CONFINE_REQUIRED, step_devices, "landlock",
 	    "null, zero, full, random, urandom and no other device"),
 	INSIDE_STEP("proc", CONFINE_IF_ABLE, step_proc, NULL,
@@ -745,9 +869,14 @@ static const struct confine_step steps[] = {
 	    "the host's file system is not there any more"),
 	INSIDE_STEP("hostname", CONFINE_IF_ABLE, step_hostname, NULL,
 	    "does not learn the host's name"),
-	INIT_STEP("capabilities", CONFINE_ALWAYS, step_capabilities, NULL,
+	OWN_INSIDE_STEP("skill_files", CONFINE_REQUIRED, step_skill_files,
+	    "landlock", "the skill's directory, read-only"),
+	OWN_INSIDE_STEP("private_tmp", CONFINE_REQUIRED, step_private_tmp,
+	    "connect_guard",
+	    "a limited /tmp with this invocation's socket and no other"),
+	OWN_STEP("capabilities", CONFINE_ALWAYS, step_capabilities, NULL,
 	    "none, in all five sets"),
-	INIT_STEP("no_new_privs", CONFINE_ALWAYS, step_no_new_privs, NULL,
+	OWN_STEP("no_new_privs", CONFINE_ALWAYS, step_no_new_privs, NULL,
 	    "no program gives it more rights than it has"),
 	SKILL_STEP("session", CONFINE_ALWAYS, step_session, NULL,
 	    "no controlling terminal, a process group of its own"),

@@ -24,7 +24,9 @@ enum confine_need {
 
 enum confine_place {
 	CONFINE_AT_CLONE,	/* a flag of clone3 */
-	CONFINE_IN_INIT,	/* in the small init, PID 1 of the sandbox */
+	CONFINE_IN_INIT,	/* in the small init, PID 1 of the sandbox; the
+				 * same whichever skill it is for */
+	CONFINE_FOR_SKILL,	/* in init, when it knows which */
 	CONFINE_IN_SKILL	/* in the skill's process, before exec */
 };
 
@@ -33,9 +35,11 @@ enum confine_state {
 	CONFINE_ACTIVE
 };
 
+struct bundle;
 struct cgroup;
 struct confine_plan;
-struct init_reports;
+struct init_shared;
+struct room;
 struct seccomp_program;
 
 struct confine_step {
@@ -45,12 +49,12 @@ struct confine_step {
 	bool			 inside;	/* only where there are namespaces */
 	uint64_t		 flag;		/* CONFINE_AT_CLONE */
 	/* 0 or -1 with errno; async-signal-safe: runs between fork and exec. */
-	int			(*apply)(const struct confine_plan *);
+	int			(*apply)(struct confine_plan *);
 	const char		*instead;	/* a layer that makes up for it, or NULL */
 	const char		*guarantees;
 };
 
-#define CONFINE_STEPS_MAX	32
+#define CONFINE_STEPS_MAX	40
 
 const struct confine_step *confine_steps(size_t *n);
 
@@ -83,6 +87,8 @@ struct confine_plan {
 	uid_t		 host_uid;	/* what uid 1000 inside is outside */
 	gid_t		 host_gid;
 	struct confine_bind skill;	/* directory, shown as /skill */
+	const struct bundle *bundle;	/* or what was verified: laid out there */
+	char		 bundle_options[64];	/* of its tmpfs */
 	struct confine_bind self;	/* file, /usr/local/sbin/cyberos */
 	struct confine_bind socket;	/* file, shown in /tmp */
 	const char	*socket_name;	/* its last path component */
@@ -110,13 +116,37 @@ struct confine_plan {
 	const char	*cwd;		/* in there */
 	int		 command_fd;	/* shown as CONFINE_COMMAND_FD */
 	int64_t		 total_ns;	/* T of SPEC 9: init ends it then, too */
-	struct init_reports *reports;	/* set by spawn */
+	struct confine_detach *detach;	/* init's */
+	struct init_shared *shared;	/* set by spawn */
+	struct room	*room;		/* set by spawn, where staged */
+	bool		 staged;	/* set by spawn, as root: init is begun with
+					 * what is the same for all, the rest comes
+					 * later */
 	int		 report_fd;	/* set by spawn */
 	int		 go_fd;		/* set by spawn */
 	int		 control_fd;	/* set by spawn: init's end */
 	const struct cgroup *cgroup;	/* to be born in, or NULL */
 	int		 keep_fd;	/* held by init while it lives, or -1 */
 };
+
+/*
+ * The unmounting of the host's root waits for every processor to have seen it,
+ * and nothing else has to wait for that but the word that the skill is ready:
+ * a thread of init does it, beside the steps that follow.
+ */
+struct confine_detach {
+	_Atomic pid_t	 tid;	/* of the thread; the kernel clears it at its end */
+	int		 error;	/* then: 0, or the errno */
+	void		*stack;	/* NULL: there was none */
+};
+
+/*
+ * Wait for the end of that thread; async-signal-safe, for init and for the
+ * skill's process while it has init's memory. 0 when the host's file system
+ * is gone, or there was nothing to do, else the errno.
+ */
+int	confine_detached(struct confine_detach *);
+void	confine_detach_clear(struct confine_detach *);
 
 /* Where the skill's process has what its start needs, until the exec. */
 #define CONFINE_REPORT_FD	3

@@ -9,8 +9,10 @@
 #include <sys/uio.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 union ancillary {
 	char room[CMSG_SPACE(FDPASS_MAX * sizeof(int))];
@@ -77,4 +79,14 @@ fdpass_receive(
 	    h->cmsg_len <= CMSG_LEN(n * sizeof(int)))
 		memcpy(fds, CMSG_DATA(h), h->cmsg_len - CMSG_LEN(0));
 	return got;
+}
+
+int
+fdpass_above(int fd, int least)
+{
+	int above = fcntl(fd, F_DUPFD_CLOEXEC, least), saved = errno;
+
+	close(fd);
+	errno = saved;
+	return above;
 }

@@ -9,7 +9,7 @@
  * Bytes and descriptors over a Unix socket (unix(7), SCM_RIGHTS). Both calls are
  * async-signal-safe and begin again after EINTR.
  */
-#define FDPASS_MAX	4
+#define FDPASS_MAX	16
 
 /*
  * Send len bytes at p and n descriptors (0: none), which stay the caller's; as
@@ -25,5 +25,11 @@ ssize_t	fdpass_send(int socket_fd, const void *p, size_t len, const int fds[],
  */
 ssize_t	fdpass_receive(int socket_fd, void *p, size_t len, int fds[], size_t n,
 	    int flags);
+
+/*
+ * Move a descriptor to the first free number from least on, close-on-exec; the old
+ * one is closed in any case. The new one, or -1 with errno. Async-signal-safe.
+ */
+int	fdpass_above(int fd, int least);
 
 #endif

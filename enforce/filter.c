@@ -19,9 +19,9 @@
 #endif
 
 const struct seccomp_program *
-filter_of(enum seccomp_role role, bool notify, bool connect_notified)
+filter_of(enum seccomp_role role, bool notify, bool bare)
 {
-	return &filter_table[filter_index(role, notify, connect_notified)];
+	return &filter_table[filter_index(role, notify, bare)];
 }
 
 int

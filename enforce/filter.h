@@ -15,7 +15,7 @@
 
 /* One of them; the arguments are those of seccomp_compile. Never NULL. */
 const struct seccomp_program *filter_of(enum seccomp_role, bool notify,
-	    bool connect_notified);
+	    bool bare);
 
 /*
  * Load it in this process; no_new_privs must be set. With listener the
@@ -28,9 +28,9 @@ int	filter_enter(const struct seccomp_program *, bool listener);
 extern const struct seccomp_program filter_table[FILTER_COUNT];
 
 static inline unsigned
-filter_index(enum seccomp_role role, bool notify, bool connect_notified)
+filter_index(enum seccomp_role role, bool notify, bool bare)
 {
-	unsigned form = (notify ? 2U : 0U) + (connect_notified ? 1U : 0U);
+	unsigned form = (notify ? 2U : 0U) + (bare ? 1U : 0U);
 
 	return FILTER_FORMS(role) == 1 ? 6U + (unsigned)role
 				       : 4U * (unsigned)role + form;

@@ -137,6 +137,7 @@ struct parser {
 	uint16_t port;
 	bool address;
 	const char *why;
+	/* set as they are taken: to clear all of it costs a dozen pages */
 	struct item item[STATES_MAX];
 	enum gap gap[STATES_MAX];
 	struct range range[GLOB_PATTERN_MAX];
@@ -195,7 +196,8 @@ add_item(struct parser *ps, enum item_kind kind)
 
 	/* Each item comes from a byte of its own, so there is always room. */
 	it = &ps->item[ps->nitems++];
-	it->kind = kind;
+	*it = (struct item){.kind = kind};
+	ps->gap[ps->nitems] = GAP_NOTHING;
 	ps->bare = false;
 	return it;
 }
@@ -263,6 +265,10 @@ segment_done(struct parser *ps, bool at_end)
 		return refuse(ps,
 		    "memory paths have no leading /: write memories/** and "
 		    "not /memories/**");
+	if ((ps->before & BEFORE_START) && !at_end && ps->kind == GLOB_RELATIVE)
+		return refuse(ps,
+		    "a path below a directory has no leading /: write two "
+		    "globs, one of them absolute");
 	return 0;
 }
 
@@ -1298,7 +1304,7 @@ parse(struct parser *ps, const char *pattern, size_t len, enum glob_kind kind)
 		    "ones");
 	if ((kind == GLOB_DOMAIN ? parse_host(ps) : parse_path(ps)) == -1)
 		return -1;
-	ps->item[ps->nitems].kind = ITEM_END;
+	ps->item[ps->nitems] = (struct item){.kind = ITEM_END};
 	return 0;
 }
 
@@ -1333,9 +1339,11 @@ glob_set_add(
 
 	if (make_room(set) == -1)
 		goto out;
-	ps = calloc(1, sizeof(*ps));
+	ps = malloc(sizeof(*ps));
 	if (ps == NULL)
 		goto out;
+	memset(ps, 0, offsetof(struct parser, item));
+	ps->gap[0] = GAP_NOTHING;
 	if (parse(ps, pattern, len, set->kind) == -1) {
 		*why = ps->why;
 		goto out;

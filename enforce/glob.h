@@ -18,6 +18,7 @@
 enum glob_kind {
 	GLOB_MEMORY,		/* paths without a leading slash */
 	GLOB_FILE,		/* paths that begin with a slash */
+	GLOB_RELATIVE,		/* what is left of these below a directory */
 	GLOB_DOMAIN		/* hosts, optionally with ":port" */
 };
 

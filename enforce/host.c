@@ -146,6 +146,33 @@ host_clean(const char *raw, char out[HOST_SIZE])
 }
 
 bool
+host_written(const char *text, char out[HOST_SIZE])
+{
+	size_t n = 0;
+
+	if (strncasecmp(text, "http:", 5) == 0)
+		text += 5;
+	else if (strncasecmp(text, "https:", 6) == 0)
+		text += 6;
+	else if (strncmp(text, "//", 2) != 0)
+		return false;
+	text += strspn(text, "/");
+	if (*text == '[') {
+		text++;
+		n = strcspn(text, "]");
+	} else {
+		while (text[n] > ' ' && text[n] < 0x7f &&
+		       strchr(":/?#", text[n]) == NULL)
+			n++;
+	}
+	if (n >= HOST_SIZE)
+		n = HOST_SIZE - 1;
+	memcpy(out, text, n);
+	out[n] = '\0';
+	return true;
+}
+
+bool
 host_literal(const char *clean, struct sockaddr_storage *ss)
 {
 	struct sockaddr_in four = {.sin_family = AF_INET};
@@ -201,7 +228,8 @@ host_header_value(const char *value, const char **why)
 	bool blank = true;
 
 	for (p = (const unsigned char *)value; *p != '\0'; p++) {
-		if (*p < ' ' || *p == 0x7f) {
+		if (*p < ' ' || *p == 0x7f ||
+		    (p[0] == 0xc2 && p[1] >= 0x80 && p[1] <= 0x9f)) {
 			*why = "a value holds a control character";
 			return false;
 		}

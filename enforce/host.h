@@ -39,6 +39,14 @@ bool	host_url_text(const char *url, const char **why);
  */
 bool	host_clean(const char *raw, char out[HOST_SIZE]);
 
+/*
+ * The host as somebody wrote it in a URL, or in a reference to one, without
+ * brackets and no more of it than fits. False, and out untouched, for a
+ * reference that leaves the host as it is. No parser: it tells only whether
+ * what a parser has found is spelled so.
+ */
+bool	host_written(const char *text, char out[HOST_SIZE]);
+
 /* Is a clean host an address? Then it is in *ss, else that is untouched. */
 bool	host_literal(const char *clean, struct sockaddr_storage *ss);
 
@@ -48,7 +56,9 @@ void	host_resource(const struct host_target *, char out[HOST_RESOURCE]);
 /* May a skill send this header field? False with *why. */
 bool	host_header(const char *name, const char *value, const char **why);
 
-/* Does a value (a media type, say) fit into a header field? */
+/*
+ * Does a value (a media type, say), which is UTF-8, fit into a header field?
+ */
 bool	host_header_value(const char *value, const char **why);
 
 struct host_network {

@@ -9,6 +9,7 @@
 #include "enforce/init.h"
 
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -20,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,9 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "enforce/bundle.h"
 #include "enforce/fdpass.h"
 #include "enforce/narrow.h"
 #include "enforce/probe.h"
+#include "enforce/room.h"
 
 /* Init waits this long after T for the broker, which does it with a row. */
 #define LATE_NS 200000000
@@ -71,7 +75,7 @@ call_up(int fd, int step, int error)
 static void
 report(const struct confine_plan *p, int step, int error)
 {
-	struct init_reports *all = p->reports;
+	struct init_shared *all = p->shared;
 	struct timespec now;
 	unsigned n = atomic_load(&all->n);
 
@@ -85,7 +89,7 @@ report(const struct confine_plan *p, int step, int error)
 }
 
 static int
-apply(const struct confine_plan *p, const struct confine_step *step)
+apply(struct confine_plan *p, const struct confine_step *step)
 {
 	if (step->inside && !p->namespaces)
 		return ENOTSUP;
@@ -94,7 +98,7 @@ apply(const struct confine_plan *p, const struct confine_step *step)
 
 /* Apply the steps of one place; false when the start must end here. */
 static bool
-apply_steps(const struct confine_plan *p, enum confine_place place, bool told)
+apply_steps(struct confine_plan *p, enum confine_place place, bool told)
 {
 	const struct confine_step *step;
 	size_t i, n;
@@ -120,9 +124,66 @@ apply_steps(const struct confine_plan *p, enum confine_place place, bool told)
 	return true;
 }
 
-static void
-skill_process(struct confine_plan *p, int notify_socket)
+/*
+ * The rest of a plan that was begun, by root, before it was known for whom.
+ * Nothing but what it takes is held meanwhile. False when nobody wants it any more.
+ */
+static bool
+take_plan(struct confine_plan *p)
 {
+	int keep[] = { p->control_fd, p->report_fd, p->go_fd, p->keep_fd };
+	struct confine_detach *detach = p->detach;
+	int fds[FDPASS_MAX], *next = fds;
+	struct init_control c;
+	size_t i;
+
+	if (spawn_close_others(keep, sizeof(keep) / sizeof(keep[0])) == -1 ||
+	    fdpass_receive(p->control_fd, &c, sizeof(c), fds, FDPASS_MAX,
+		0) <= 0 ||
+	    c.what != INIT_PLAN)
+		return false;
+	*p = p->shared->plan;
+	p->detach = detach;
+	/* Where the skill's process finds them out of its way. */
+	for (i = 0; i < 3; i++)
+		p->stdio[i] = fdpass_above(*next++, CONFINE_FDS_FREE);
+	if (p->bundle != NULL)
+		bundle_take_image((struct bundle *)(uintptr_t)p->bundle,
+		    *next++);
+	else
+		p->skill.tree_fd = *next++;
+	p->socket.tree_fd = *next;
+	return true;
+}
+
+/* The last of the sandbox, before anything may rely on it. */
+static bool
+settle(const struct confine_plan *p)
+{
+	const struct confine_step *step;
+	size_t i, n;
+	int error = confine_detached(p->detach);
+
+	step = confine_steps(&n);
+	for (i = 0; error != 0 && i < n; i++) {
+		if (strcmp(step[i].name, "pivot_root") == 0)
+			report(p, (int)i, error);
+	}
+	return error == 0;
+}
+
+/* What the skill's process is begun with. */
+struct birth {
+	struct confine_plan *plan;
+	int notify_socket;
+};
+
+/* On init's memory, while init waits: see start_skill. */
+static int
+skill_process(void *arg)
+{
+	const struct birth *birth = arg;
+	struct confine_plan *p = birth->plan;
 	int report_fd, go_fd, notify_fd;
 	ssize_t n;
 	char go;
@@ -130,13 +191,14 @@ skill_process(struct confine_plan *p, int notify_socket)
 	/* Away from the low numbers first: each may stand on another's. */
 	report_fd = fcntl(p->report_fd, F_DUPFD_CLOEXEC, CONFINE_FDS_FREE);
 	go_fd = fcntl(p->go_fd, F_DUPFD_CLOEXEC, CONFINE_FDS_FREE);
-	notify_fd = fcntl(notify_socket, F_DUPFD_CLOEXEC, CONFINE_FDS_FREE);
+	notify_fd = fcntl(birth->notify_socket, F_DUPFD_CLOEXEC,
+	    CONFINE_FDS_FREE);
 	if (dup3(report_fd, CONFINE_REPORT_FD, O_CLOEXEC) == -1 ||
 	    dup3(go_fd, CONFINE_GO_FD, O_CLOEXEC) == -1 ||
 	    dup3(notify_fd, CONFINE_NOTIFY_FD, O_CLOEXEC) == -1)
 		_exit(125);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 ||
-	    !apply_steps(p, CONFINE_IN_SKILL, true))
+	    !apply_steps(p, CONFINE_IN_SKILL, true) || !settle(p))
 		_exit(125);
 	call_up(CONFINE_REPORT_FD, INIT_REPORT_READY, 0);
 	do
@@ -148,6 +210,32 @@ skill_process(struct confine_plan *p, int notify_socket)
 	execve(p->argv[0], p->argv, p->envp[p->namespaces]);
 	call_up(CONFINE_REPORT_FD, INIT_REPORT_EXEC, errno);
 	_exit(126);
+}
+
+#define SKILL_STACK 65536 /* for the steps; the program gets its own */
+
+/*
+ * A copy of init's memory for the few calls until the exec would cost more
+ * than they do, so the skill's process borrows it, on a stack of its own, and
+ * init stands still until then: what is sent to init meanwhile waits, SIGKILL
+ * does not, and the end of the go pipe ends the skill's process and so the
+ * wait.
+ */
+static pid_t
+start_skill(struct confine_plan *p, int notify_socket)
+{
+	struct birth birth = { p, notify_socket };
+	char *stack;
+	pid_t pid;
+
+	stack = mmap(NULL, SKILL_STACK, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (stack == MAP_FAILED)
+		return -1;
+	pid = clone(skill_process, stack + SKILL_STACK,
+	    CLONE_VM | CLONE_VFORK | SIGCHLD, &birth);
+	munmap(stack, SKILL_STACK);
+	return pid;
 }
 
 #ifndef SO_PEERPIDFD
@@ -409,7 +497,8 @@ loop(struct init *in)
 			? in->notify.fd
 			: in->notify_socket,
 			POLLIN, 0 };
-		if (poll(fds, FDS, -1) == -1 && errno != EINTR)
+		if (poll(fds, FDS, notify_due(&in->notify)) == -1 &&
+		    errno != EINTR)
 			end_rest(in);
 		if (fds[TIMER].revents != 0)
 			end_rest(in);
@@ -480,34 +569,69 @@ run_attest(struct confine_plan *p)
 	return pid != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* What the broker hands over: the maps are written, and as root it sends what
+ * is shown of the host. */
+static bool
+take_maps(struct confine_plan *p)
+{
+	int *const to[] = { &p->skill.tree_fd, &p->self.tree_fd,
+		&p->socket.tree_fd };
+	int fds[sizeof(to) / sizeof(to[0])];
+	struct init_control c;
+	/* The skill's directory is not among it when its files are laid out; of
+	 * a sandbox for whomever there is our own program alone. */
+	size_t i, first = p->staged || p->bundle != NULL;
+	size_t n = p->staged ? 2 : sizeof(to) / sizeof(to[0]);
+
+	if (fdpass_receive(p->control_fd, &c, sizeof(c), fds, n - first,
+		0) <= 0 ||
+	    c.what != INIT_MAPS_WRITTEN)
+		return false;
+	for (i = first; i < n; i++)
+		*to[i] = fds[i - first];
+	return true;
+}
+
 void
 init_process(struct confine_plan *p)
 {
 	struct init_control c = { .what = INIT_MAPS_WANTED };
+	struct confine_detach detach = { .tid = 0 };
 	struct init in;
-	int passed, i, notify[2] = { -1, -1 };
+	int i, notify[2] = { -1, -1 };
 
 	memset(&in, 0, sizeof(in));
 	in.plan = p;
+	/* It stays: nobody returns from here. */
+	/* cppcheck-suppress autoVariables */
+	p->detach = &detach;
 	umask(022);
+	prctl(PR_SET_NAME, "cyberos-init");
 	/* The map files belong to root while we are not dumpable. */
 	prctl(PR_SET_DUMPABLE, 1);
-	init_send(p->control_fd, &c, -1, 0);
-	if (init_receive(p->control_fd, &c, &passed, 0) <= 0 ||
-	    c.what != INIT_MAPS_WRITTEN)
+	if (!p->root)
+		init_send(p->control_fd, &c, -1, 0);
+	if (!take_maps(p))
 		_exit(125);
 	narrow_environment();
-	if (!apply_steps(p, CONFINE_IN_INIT, true))
+	if (!apply_steps(p, CONFINE_IN_INIT, true) ||
+	    (p->staged && !take_plan(p)) ||
+	    !apply_steps(p, CONFINE_FOR_SKILL, true)) {
+		settle(p); /* which of two was the trouble? */
 		_exit(125);
+	}
 	if (!p->namespaces)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
-	if (prepare(&in, p, notify) == -1 || (p->attest && !run_attest(p)) ||
-	    (in.skill = fork()) == -1) {
+	if (prepare(&in, p, notify) == -1 ||
+	    (p->attest && (!settle(p) || !run_attest(p))) ||
+	    (in.skill = start_skill(p, notify[1])) == -1) {
 		report(p, INIT_REPORT_FORK, errno);
 		_exit(125);
 	}
-	if (in.skill == 0)
-		skill_process(p, notify[1]);
+	confine_detached(&detach);
+	confine_detach_clear(&detach);
+	/* The program has begun, or never will. */
+	room_unmap(p->room);
 	close(notify[1]);
 	close(p->report_fd);
 	close(p->go_fd);

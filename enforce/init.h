@@ -25,14 +25,20 @@ struct init_report {
 #define INIT_REPORT_PROBE	1000	/* plus the row of probe.c; error: result */
 
 /*
- * The reports of a start, in memory that the broker shares with init and, until
- * it executes its program, the skill's process: waking the broker for each of
- * them would cost more than the steps. One of the latter two writes at a time.
- * READY and EXEC come up the report pipe, whose end says that no more will come.
+ * Memory that the broker shares with init and, until it executes its program,
+ * the skill's process.
+ *
+ * The reports of a start: waking the broker for each of them would cost more
+ * than the steps. One of the latter two writes at a time. READY and EXEC come
+ * up the report pipe, whose end says that no more will come.
+ *
+ * The plan of a staged start; what it points to is in its room. The broker
+ * writes both before it says INIT_PLAN, and then no more.
  */
-struct init_reports {
+struct init_shared {
 	_Atomic unsigned n;
 	struct init_report at[CONFINE_STEPS_MAX + PROBES_MAX + 2];
+	struct confine_plan plan;
 };
 
 /* What goes over the control socket, both ways. */
@@ -40,8 +46,9 @@ struct init_control {
 	char what;
 	struct spawn_message message;
 };
-#define INIT_MAPS_WANTED	'm'
-#define INIT_MAPS_WRITTEN	'M'
+#define INIT_MAPS_WANTED	'm'	/* as an ordinary user only */
+#define INIT_MAPS_WRITTEN	'M'	/* as root with the trees of the binds */
+#define INIT_PLAN		'P'	/* staged: streams, trees, the bundle's image */
 #define INIT_DEADLINE		'D'	/* message.deadline: T is then */
 #define INIT_TERMINATE		'T'
 #define INIT_JUDGE		'J'	/* with a descriptor */

@@ -3,11 +3,10 @@
  * whoever changed the file on its way, that a skill is granted only what an
  * operator reading the file would see: one reading of the text, known keys
  * only, exact types, no invisible characters, nothing above the operator's
- * ceilings, and every error of the file named at its place in one go. Present
- * but unverifiable promises (a signature) are errors, never ignored.
+ * ceilings, and every error of the file named at its place in one go. A
+ * signature or a hash of its files that does not hold is an error, whether or
+ * not the operator asks for one.
  */
-
-#define OPENSSL_SUPPRESS_DEPRECATED /* see audit/digest.c */
 
 #include "enforce/manifest.h"
 
@@ -21,8 +20,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <openssl/sha.h>
-
+#include "enforce/bundle.h"
+#include "enforce/frontmatter.h"
+#include "enforce/hex.h"
+#include "enforce/signature.h"
 #include "enforce/yaml.h"
 
 #define ID_MAX 64
@@ -42,6 +43,8 @@ struct reader {
 	const struct policy *policy;
 	const char *const *tools;
 	const char *broker_version;
+	const struct signature *signature;
+	unsigned signature_line; /* where the YAML reader saw that key */
 	bool no_memory;
 };
 
@@ -206,21 +209,36 @@ list_of(struct reader *r, const char *name, const struct yaml_item *value)
 	return false;
 }
 
+bool
+manifest_is_id(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+	return s[0] >= 'a' && s[0] <= 'z' && s[n] == '\0' && n <= ID_MAX;
+}
+
+const char *
+manifest_id_quote(const char *id)
+{
+	static const char *const words[] = {"false", "n", "no", "null", "off",
+	    "on", "true", "y", "yes"};
+	size_t i;
+
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(words[i], id) == 0)
+			return "\"";
+	return "";
+}
+
 static void
 read_id(struct reader *r, const char *name, const struct yaml_item *value)
 {
-	const char *text = text_of(r, name, value), *p;
+	const char *text = text_of(r, name, value);
 	char word[ECHO_MAX];
-	bool good;
 
 	if (text == NULL)
 		return;
-	good = text[0] >= 'a' && text[0] <= 'z' && value->len <= ID_MAX;
-	for (p = text; *p != '\0'; p++)
-		if (!((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') ||
-			*p == '-'))
-			good = false;
-	if (!good) {
+	if (value->len > ID_MAX || !manifest_is_id(text)) {
 		refuse(r, name, value, MANIFEST_INVALID_ID,
 		    "`%s` is no id; write a lower-case letter, then lower-case "
 		    "letters, digits and dashes, at most %d in all",
@@ -427,22 +445,30 @@ read_description(
 		    points, DESCRIPTION_MAX,
 		    text[value->len - 1] == '\n'
 			? " (the line feed at its end counts: write >- or |-)"
-			: "");
+			: " and put the rest below the second ---");
 	else
 		keep(r, &r->m->description, text);
 }
 
-/* All patterns of a list into a set. */
+/* All patterns of a list into a set, and where each stands. */
 static void
 read_globs(struct reader *r, const char *name, const struct yaml_item *value,
-    enum manifest_code code, struct glob_set *set)
+    enum manifest_code code, struct glob_set *set, struct manifest_place **at)
 {
 	const struct yaml_item *item;
 	const char *why, *text;
 	char word[ECHO_MAX];
+	size_t n = 0;
 
 	if (!list_of(r, name, value))
 		return;
+	for (item = value->child; item != NULL; item = item->next)
+		n++;
+	*at = calloc(n + 1, sizeof(**at));
+	if (*at == NULL) {
+		r->no_memory = true;
+		return;
+	}
 	for (item = value->child; item != NULL; item = item->next) {
 		if (item->spoiled)
 			continue;
@@ -450,8 +476,11 @@ read_globs(struct reader *r, const char *name, const struct yaml_item *value,
 		if (text == NULL)
 			continue;
 		why = "it cannot be read";
-		if (glob_set_add(set, text, item->len, &why) == 0)
+		if (glob_set_add(set, text, item->len, &why) == 0) {
+			(*at)[glob_set_count(set) - 1] =
+			    (struct manifest_place){item->line, item->column};
 			continue;
+		}
 		if (errno == ENOMEM) {
 			r->no_memory = true;
 			return;
@@ -467,19 +496,21 @@ static void
 read_scopes(struct reader *r, const char *name, const struct yaml_item *value)
 {
 	read_globs(r, name, value, MANIFEST_INVALID_MEMORY_SCOPE_GLOB,
-	    r->m->memory_scopes);
+	    r->m->memory_scopes, &r->m->scopes_at);
 }
 
 static void
 read_files(struct reader *r, const char *name, const struct yaml_item *value)
 {
-	read_globs(r, name, value, MANIFEST_INVALID_FILE_GLOB, r->m->files);
+	read_globs(r, name, value, MANIFEST_INVALID_FILE_GLOB, r->m->files,
+	    &r->m->files_at);
 }
 
 static void
 read_domains(struct reader *r, const char *name, const struct yaml_item *value)
 {
-	read_globs(r, name, value, MANIFEST_INVALID_DOMAIN_GLOB, r->m->domains);
+	read_globs(r, name, value, MANIFEST_INVALID_DOMAIN_GLOB, r->m->domains,
+	    &r->m->domains_at);
 }
 
 /* Why the broker has no such tool, and what to write instead. */
@@ -580,14 +611,54 @@ read_disallowed(
 	read_tool_list(r, name, value, &r->m->disallowed, &r->m->disallowed_n);
 }
 
+#define SIGNATURE_ADVICE                                                       \
+	"sign the skill again with `cyberos skill sign`, or remove what is "    \
+	"left of its signature"
+
+/* The text was looked at before any YAML reader saw it; here is only what that
+ * look did not take for a signature, such as one in another style. */
 static void
 read_signature(
     struct reader *r, const char *name, const struct yaml_item *value)
 {
-	refuse(r, name, value->key, MANIFEST_SIGNATURE_FAILED,
-	    "signatures are not verified by this version, so a signed skill is "
-	    "refused; remove `%s` to run it unsigned",
-	    name);
+	r->signature_line = value->key->line;
+	if (r->signature->shape == SIGNATURE_NONE)
+		refuse(r, name, value->key, MANIFEST_SIGNATURE_FAILED,
+		    "a signature is the four lines that `cyberos skill sign` "
+		    "writes, and here it is written otherwise; "
+		    SIGNATURE_ADVICE);
+}
+
+/* Before anything else of the file is believed. 0, or -1 with errno. */
+static int
+check_signature(struct reader *r, const struct signature *s)
+{
+	const char *why = NULL;
+	int good;
+
+	hex_encode(r->m->frontmatter_hash, s->text, FRONTMATTER_HASH);
+	if (s->shape == SIGNATURE_NONE)
+		return 0;
+	if (s->shape == SIGNATURE_BROKEN) {
+		why = "a signature is the last four lines of the frontmatter, "
+		      "exactly as `cyberos skill sign` writes them, and here "
+		      "they are not; " SIGNATURE_ADVICE;
+	} else {
+		why = signature_bad_key(s->key);
+		good = signature_verify(s);
+		if (good == -1)
+			return -1;
+		if (good == 0 && why == NULL)
+			why = "the signature does not hold: the file was "
+			      "changed after it was signed, or it is the "
+			      "signature of another file or key; " SIGNATURE_ADVICE;
+		if (good == 1)
+			hex_encode(r->m->signer, s->key, SIGNATURE_KEY);
+	}
+	if (why != NULL)
+		add_error(r, "signature", MANIFEST_SIGNATURE_FAILED,
+		    s->line + 1, 1, why);
+	return 0;
 }
 
 /* One of two words; true means the second. */
@@ -735,12 +806,16 @@ read_files_hash(
 {
 	const char *text = text_of(r, name, value);
 
-	r->m->files_sha256 = true;
-	if (text != NULL &&
-	    (value->len != 64 || strspn(text, "0123456789abcdefABCDEF") != 64))
+	r->m->files_line = value->line;
+	r->m->files_column = value->column;
+	if (text == NULL)
+		return;
+	if (value->len == 64 && hex_is(text, 32))
+		strlcpy(r->m->files_sha256, text, sizeof(r->m->files_sha256));
+	else
 		refuse(r, name, value, MANIFEST_INVALID_VALUE,
-		    "`%s` must be a SHA-256 in 64 hexadecimal digits; write "
-		    "what `cyberos skill sign` prints, or remove it",
+		    "`%s` must be a SHA-256 in 64 lower-case hexadecimal "
+		    "digits; let `cyberos skill sign` write it, or remove it",
 		    name);
 }
 
@@ -858,111 +933,16 @@ check_missing(struct reader *r, const struct yaml_item *root)
 	}
 }
 
-/* The line at *p without its end; *p moves behind it. False at the end. */
+/* Does this one belong before the other? What is verified first comes first. */
 static bool
-next_line(const char **p, const char *end, const char **line, size_t *len)
+is_before(const struct manifest_error *a, const struct manifest_error *b)
 {
-	const char *lf;
+	bool first = a->code == MANIFEST_SIGNATURE_FAILED;
 
-	if (*p == end)
-		return false;
-	lf = memchr(*p, '\n', (size_t)(end - *p));
-	*line = *p;
-	*len = (size_t)((lf != NULL ? lf : end) - *p);
-	*p = lf != NULL ? lf + 1 : end;
-	if (*len > 0 && (*line)[*len - 1] == '\r')
-		(*len)--;
-	return true;
-}
-
-/* Exactly the three characters, blanks at the end apart. */
-static bool
-is_fence(const char *line, size_t len, const char *dashes)
-{
-	while (len > 0 && (line[len - 1] == ' ' || line[len - 1] == '\t'))
-		len--;
-	return len == 3 && memcmp(line, dashes, 3) == 0;
-}
-
-/* Why there is no opening fence, for the person who wrote the file. */
-static const char *
-no_fence(const char *text, size_t len)
-{
-	if (len == 0)
-		return "the file is empty; begin it with a line ---, the "
-		       "fields, and a line ---";
-	if (len >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 ||
-			    memcmp(text, "\xfe\xff", 2) == 0))
-		return "the file is UTF-16; save it as UTF-8";
-	if (len > 4 && memcmp(text, "---\r", 4) == 0)
-		return "the lines end with a bare carriage return; end them "
-		       "with LF or CRLF";
-	return "line 1 is not exactly ---; begin the file with it, without "
-	       "blank lines or blanks before";
-}
-
-/*
- * Cut the frontmatter out by ourselves, so that no YAML reader's idea of a
- * document decides where it ends. NULL, or why there is none.
- */
-static const char *
-cut_frontmatter(const char *text, size_t len, const char **yaml, size_t *yaml_n)
-{
-	const char *p = text, *end = text + len, *line;
-	size_t n;
-	bool dots = false;
-
-	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
-		p += 3;
-	if (!next_line(&p, end, &line, &n) || !is_fence(line, n, "---"))
-		return no_fence(text, len);
-	*yaml = p;
-	while (next_line(&p, end, &line, &n)) {
-		if (is_fence(line, n, "---")) {
-			*yaml_n = (size_t)(line - *yaml);
-			return NULL;
-		}
-		dots = dots || is_fence(line, n, "...");
-	}
-	return dots ? "the frontmatter is closed with ...; close it with ---"
-		    : "the frontmatter has no end; close it with a line that "
-		      "is exactly ---";
-}
-
-static bool
-is_outer_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-/* SHA-256 of the text with LF line ends, trimmed at both ends. */
-static int
-hash_frontmatter(const char *text, size_t len, char out[65])
-{
-	unsigned char digest[SHA256_DIGEST_LENGTH];
-	SHA256_CTX context;
-	char *copy, *first, *last;
-	size_t i;
-
-	copy = malloc(len + 1);
-	if (copy == NULL)
-		return -1;
-	last = copy;
-	for (i = 0; i < len; i++)
-		if (text[i] != '\r' || i + 1 == len || text[i + 1] != '\n')
-			*last++ = text[i];
-	first = copy;
-	while (first < last && is_outer_blank(*first))
-		first++;
-	while (last > first && is_outer_blank(last[-1]))
-		last--;
-	SHA256_Init(&context);
-	SHA256_Update(&context, first, (size_t)(last - first));
-	SHA256_Final(digest, &context);
-	free(copy);
-	for (i = 0; i < sizeof(digest); i++)
-		snprintf(out + i * 2, 3, "%02x", digest[i]);
-	return 0;
+	if (first != (b->code == MANIFEST_SIGNATURE_FAILED))
+		return first;
+	return a->line < b->line ||
+	       (a->line == b->line && a->column <= b->column);
 }
 
 /* In the order of their places; few enough for the plainest sort. */
@@ -974,13 +954,8 @@ sort_errors(struct manifest *m)
 
 	for (i = 1; i < m->errors_n; i++) {
 		e = m->errors[i];
-		for (j = i; j > 0; j--) {
-			if (m->errors[j - 1].line < e.line ||
-			    (m->errors[j - 1].line == e.line &&
-				m->errors[j - 1].column <= e.column))
-				break;
+		for (j = i; j > 0 && !is_before(&m->errors[j - 1], &e); j--)
 			m->errors[j] = m->errors[j - 1];
-		}
 		m->errors[j] = e;
 	}
 }
@@ -1050,8 +1025,9 @@ manifest_parse(const char *text, size_t len, const struct policy *policy,
 	    .policy = policy,
 	    .tools = tools,
 	    .broker_version = broker_version};
-	const char *yaml, *why;
-	size_t yaml_n;
+	struct frontmatter f;
+	struct signature signature;
+	const char *why;
 
 	if (set_defaults(m, policy) == -1)
 		goto no_memory;
@@ -1065,16 +1041,27 @@ manifest_parse(const char *text, size_t len, const struct policy *policy,
 		    "beside it");
 		return r.no_memory ? -1 : 0;
 	}
-	why = cut_frontmatter(text, len, &yaml, &yaml_n);
+	why = frontmatter_cut(text, len, &f);
 	if (why != NULL) {
 		add_error(&r, "", MANIFEST_MISSING_FRONTMATTER, 1, 1, why);
-	} else if (yaml_n > MANIFEST_YAML_MAX) {
+	} else if (f.yaml_len > MANIFEST_YAML_MAX) {
 		add_error(&r, "", MANIFEST_YAML_PARSE, 1, 1,
 		    "the frontmatter is larger than 64 KiB and was not looked "
 		    "at; make it shorter");
-	} else if (hash_frontmatter(yaml, yaml_n, m->frontmatter_hash) == -1 ||
-		   read_yaml(&r, yaml, yaml_n) == -1) {
-		goto no_memory;
+	} else {
+		signature_read(&f, &signature);
+		r.signature = &signature;
+		if (check_signature(&r, &signature) == -1)
+			return -1;
+		if (read_yaml(&r, f.yaml, f.yaml_len) == -1)
+			goto no_memory;
+		/* Both must have seen the same. */
+		if (signature.shape == SIGNATURE_WHOLE && m->errors_n == 0 &&
+		    r.signature_line != signature.line + 1)
+			add_error(&r, "signature", MANIFEST_SIGNATURE_FAILED,
+			    signature.line + 1, 1,
+			    "the four lines are no key of the frontmatter; "
+			    SIGNATURE_ADVICE);
 	}
 	if (r.no_memory)
 		goto no_memory;
@@ -1083,6 +1070,37 @@ manifest_parse(const char *text, size_t len, const struct policy *policy,
 no_memory:
 	errno = ENOMEM;
 	return -1;
+}
+
+int
+manifest_check_files(struct manifest *m, int dir_fd, bool keep,
+    struct bundle **files, char *why, size_t whylen)
+{
+	struct reader r = {.m = m};
+	struct bundle *b;
+
+	if (m->files_sha256[0] == '\0')
+		return 0;
+	b = bundle_read(dir_fd, keep, why, whylen);
+	if (b == NULL && errno != EINVAL)
+		return -1;
+	if (b != NULL && strcmp(bundle_sha256(b), m->files_sha256) == 0) {
+		*files = b;
+		return 0;
+	}
+	if (b != NULL)
+		snprintf(why, whylen, "the files of the skill are not those of "
+				      "this hash: one was changed, added or "
+				      "removed, or has another mode; restore "
+				      "it, or sign the skill again");
+	bundle_free(b);
+	add_error(&r, "x-files-sha256",
+	    m->signer[0] != '\0' ? MANIFEST_SIGNATURE_FAILED
+				 : MANIFEST_INVALID_VALUE,
+	    m->files_line, m->files_column, why);
+	sort_errors(m);
+	errno = ENOMEM;
+	return r.no_memory ? -1 : 0;
 }
 
 static void
@@ -1110,6 +1128,9 @@ manifest_clear(struct manifest *m)
 	glob_set_free(m->memory_scopes);
 	glob_set_free(m->files);
 	glob_set_free(m->domains);
+	free(m->scopes_at);
+	free(m->files_at);
+	free(m->domains_at);
 	free(m->id);
 	free(m->version);
 	free(m->description);

@@ -46,6 +46,12 @@ struct manifest_error {
 	unsigned		 column;	/* in code points, from 1 */
 };
 
+/* Where something stands, as in an error. */
+struct manifest_place {
+	unsigned	 line;
+	unsigned	 column;
+};
+
 struct manifest {
 	char		*id;
 	char		*version;
@@ -57,14 +63,21 @@ struct manifest {
 	size_t		 disallowed_n;
 	struct glob_set	*files;			/* empty when absent */
 	struct glob_set	*domains;		/* empty when absent */
+	/* Of each glob of the three sets; NULL when the list is absent. */
+	struct manifest_place *scopes_at;
+	struct manifest_place *files_at;
+	struct manifest_place *domains_at;
 	bool		 shareable;		/* sync_class: shareable */
 	bool		 pinned;		/* tenant_scope: pinned */
 	unsigned	 effort_minutes;
 	unsigned	 memory_mb;
 	unsigned	 max_processes;
 	unsigned	 max_calls_per_minute;	/* 0: unbounded */
-	bool		 files_sha256;		/* x-files-sha256 is there */
+	char		 files_sha256[65];	/* "" when absent */
+	unsigned	 files_line;		/* where that stands */
+	unsigned	 files_column;
 	char		 frontmatter_hash[65];	/* lower-case hex */
+	char		 signer[65];		/* the key, "" when unsigned */
 
 	struct manifest_error *errors;
 	size_t		 errors_n;
@@ -78,13 +91,25 @@ const char	*manifest_code_word(enum manifest_code);
  * Read a SKILL.md text. The names of the registered tools come from the
  * caller, since the registry lives above this folder. A value above the
  * operator's ceiling is InvalidValue. broker_version is compared with
- * min_broker_version and max_broker_version. Always fills *m, which the caller
- * clears; the skill may be run only when errors_n is 0. 0, or -1 with errno
- * ENOMEM when the file could not be judged.
+ * min_broker_version and max_broker_version. A signature is verified before all
+ * that; one that does not hold is the first error. Always fills *m, which the
+ * caller clears; the skill may be run only when errors_n is 0. 0, or -1 with
+ * errno when the file could not be judged: ENOMEM, or as signature_verify.
  */
 int		 manifest_parse(const char *text, size_t len,
 		    const struct policy *, const char *const tools[],
 		    const char *broker_version, struct manifest *m);
+
+/*
+ * Where x-files-sha256 is there: compare it with the files in the skill's
+ * directory; what differs is one more error. *files is the caller's to free,
+ * and NULL when there is nothing to compare or it differs; with keep it holds
+ * the bytes that were compared. 0, or -1 with errno and a sentence when they
+ * could not be read.
+ */
+struct bundle;
+int		 manifest_check_files(struct manifest *, int dir_fd, bool keep,
+		    struct bundle **files, char *why, size_t whylen);
 
 void		 manifest_clear(struct manifest *);
 
@@ -98,6 +123,15 @@ int		 manifest_read(int dir_fd, char **text, size_t *len);
 
 /* Is it a version by the grammar of SemVer 2.0.0 (at most 256 bytes)? */
 bool		 manifest_is_version(const char *);
+
+/* Is it an id that a skill may have? */
+bool		 manifest_is_id(const char *);
+
+/*
+ * What stands before and behind an id in a frontmatter: a quote when it is a
+ * word of YAML, of whichever version, else nothing.
+ */
+const char	*manifest_id_quote(const char *id);
 
 /*
  * SemVer precedence of two valid versions: below, equal to or above zero.

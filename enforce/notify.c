@@ -311,3 +311,14 @@ notify_take(struct notify *n, bool last, struct spawn_attempt *out)
 	n->rest_at = now_ms();
 	return true;
 }
+
+int
+notify_due(const struct notify *n)
+{
+	int64_t left;
+
+	if (n->rest == n->rest_told)
+		return -1;
+	left = n->rest_at + TELL_EVERY - now_ms();
+	return left < 0 ? 0 : (int)left;
+}

@@ -38,4 +38,7 @@ bool	notify_serve(struct notify *);
  */
 bool	notify_take(struct notify *, bool last, struct spawn_attempt *);
 
+/* In how many milliseconds there is something to tell, for poll(2); -1: nothing. */
+int	notify_due(const struct notify *);
+
 #endif

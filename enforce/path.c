@@ -193,43 +193,107 @@ same_object(const struct stat *a, const struct stat *b)
  * Memory paths
  */
 
+/* A canonical path, or glob, in the making. */
+struct memory_path {
+	bool glob;
+	char *out;
+	size_t used;
+	size_t depth;
+	uint16_t start[PATH_MAX / 2]; /* of each segment, with its slash */
+};
+
 /* Append "/seg" (the first without the slash); false when it does not fit. */
 static bool
-memory_push(char out[PATH_MAX], size_t *used, const char *seg, size_t len)
+memory_push(struct memory_path *m, const char *seg, size_t len)
 {
-	size_t slash = *used > 0 ? 1 : 0;
+	size_t slash = m->used > 0 ? 1 : 0;
 
-	if (len >= PATH_MAX - *used - slash)
+	if (len >= PATH_MAX - m->used - slash)
 		return false;
+	m->start[m->depth++] = (uint16_t)m->used;
 	if (slash)
-		out[*used] = '/';
-	memcpy(out + *used + slash, seg, len);
-	*used += slash + len;
-	out[*used] = '\0';
+		m->out[m->used] = '/';
+	memcpy(m->out + m->used + slash, seg, len);
+	m->used += slash + len;
+	m->out[m->used] = '\0';
 	return true;
 }
 
-static void
-memory_pop(char *out, size_t *used)
+/* Take the last segment away; false when it may stand for none or several. */
+static bool
+memory_pop(struct memory_path *m)
 {
-	while (*used > 0 && out[*used - 1] != '/')
-		(*used)--;
-	if (*used > 0)
-		(*used)--;
-	out[*used] = '\0';
+	size_t start = m->start[m->depth - 1];
+	const char *seg = m->out + start + (start > 0);
+
+	if (m->glob && (strchr(seg, '/') != NULL || strstr(seg, "**") != NULL ||
+			   strcmp(seg, "..") == 0))
+		return false;
+	m->out[start] = '\0';
+	m->used = start;
+	m->depth--;
+	return true;
+}
+
+/* The bytes of a class up to its "]", which is none where it comes first. */
+static size_t
+class_length(const char *s, size_t len)
+{
+	size_t i = 1;
+
+	if (i < len && (s[i] == '!' || s[i] == '^'))
+		i++;
+	do {
+		i += i < len && s[i] == '\\' ? 2 : 1;
+	} while (i < len && s[i] != ']');
+	return i;
+}
+
+/* The bytes of a segment. A slash within braces or a class ends none. */
+static size_t
+segment_length(const char *s, size_t len, bool glob)
+{
+	size_t i, depth = 0;
+
+	for (i = 0; i < len && (depth > 0 || s[i] != '/'); i++) {
+		if (!glob)
+			continue;
+		if (s[i] == '\\')
+			i++;
+		else if (s[i] == '[')
+			i += class_length(s + i, len - i);
+		else if (s[i] == '{')
+			depth++;
+		else if (s[i] == '}' && depth > 0)
+			depth--;
+	}
+	return i < len ? i : len;
+}
+
+/* Does a segment of a glob stand for others than itself? */
+static bool
+is_special(const char *seg, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++) {
+		if (seg[i] != '\0' && strchr("*?[{\\", seg[i]) != NULL)
+			return true;
+	}
+	return false;
 }
 
 /* May it be a segment? *stop when it cannot even be written down. */
 static bool
-memory_segment_ok(const char *seg, size_t len, bool *stop)
+memory_segment_ok(const char *seg, size_t len, bool special, bool *stop)
 {
 	const unsigned char *p = (const unsigned char *)seg;
 	bool good;
 	uint32_t code;
 	size_t i, n;
 
-	good = len <= NAME_MAX && seg[0] != '.' && seg[len - 1] != '.' &&
-	       seg[len - 1] != ' ';
+	good = special || (len <= NAME_MAX && seg[0] != '.' &&
+			      seg[len - 1] != '.' && seg[len - 1] != ' ');
 	for (i = 0; i < len; i += n) {
 		n = utf8_char(p + i, len - i, &code);
 		if (n == 0 || code == 0) {
@@ -265,32 +329,39 @@ memory_first_ok(const char *canonical)
 	return false;
 }
 
-int
-path_memory(const char *path, size_t len, char out[PATH_MAX])
+static int
+memory_canonical(const char *path, size_t len, bool glob, char out[PATH_MAX])
 {
-	bool good = true, stop = false;
-	size_t used = 0, i, n;
-	const char *slash;
+	bool good = true, stop = false, up, special;
+	struct memory_path m;
+	size_t i, n;
 
+	m.glob = glob;
+	m.out = out;
+	m.used = m.depth = 0;
 	out[0] = '\0';
 	for (i = 0; i < len && !stop; i += n + 1) {
-		slash = memchr(path + i, '/', len - i);
-		n = slash == NULL ? len - i : (size_t)(slash - (path + i));
+		n = segment_length(path + i, len - i, glob);
 		if (n == 0 || (n == 1 && path[i] == '.'))
 			continue;
-		if (n == 2 && path[i] == '.' && path[i + 1] == '.') {
-			if (used == 0)
-				good = false;
-			memory_pop(out, &used);
-			continue;
-		}
-		/* Also one that a later ".." removes has to be in order. */
-		if (!memory_segment_ok(path + i, n, &stop))
+		up = n == 2 && memcmp(path + i, "..", 2) == 0;
+		if (up && m.depth == 0)
 			good = false;
-		if (!stop && !memory_push(out, &used, path + i, n))
+		/* What is refused is named as it was written from there on. */
+		if (up && good && memory_pop(&m))
+			continue;
+		special = glob && is_special(path + i, n);
+		/* Also one that a later ".." removes has to be in order. */
+		if (!up && !memory_segment_ok(path + i, n, special, &stop))
+			good = false;
+		if (!stop && !memory_push(&m, path + i, n))
 			stop = true;
 	}
-	if (stop || !good || !memory_first_ok(out)) {
+	/* Half a name might be one that is allowed. */
+	if (stop)
+		out[0] = '\0';
+	special = glob && is_special(out, strcspn(out, "/"));
+	if (stop || !good || (!special && !memory_first_ok(out))) {
 		errno = EINVAL;
 		return -1;
 	}
@@ -298,10 +369,35 @@ path_memory(const char *path, size_t len, char out[PATH_MAX])
 }
 
 int
+path_memory(const char *path, size_t len, char out[PATH_MAX])
+{
+	return memory_canonical(path, len, false, out);
+}
+
+int
+path_memory_glob(const char *glob, size_t len, char out[PATH_MAX])
+{
+	return memory_canonical(glob, len, true, out);
+}
+
+/* 0 for a memory file, or the errno that says what stands there instead. */
+static int
+memory_error(const struct stat *st)
+{
+	if (S_ISDIR(st->st_mode))
+		return EISDIR;
+	if (!S_ISREG(st->st_mode))
+		return ENODEV;
+	if (st->st_nlink == 1)
+		return 0;
+	return st->st_nlink == 0 ? ENOENT : EMLINK;
+}
+
+int
 path_memory_open(int root_fd, const char *canonical, struct stat *st)
 {
 	struct stat got;
-	int fd;
+	int fd, error;
 
 	fd = open_how(root_fd, canonical, O_RDONLY | O_NONBLOCK | O_NOCTTY,
 	    MEMORY_RESOLVE);
@@ -311,20 +407,30 @@ path_memory_open(int root_fd, const char *canonical, struct stat *st)
 			errno = ENODEV;
 		return -1;
 	}
-	if (fstat(fd, &got) == -1)
-		goto fail;
-	if (S_ISREG(got.st_mode) && got.st_nlink == 1) {
-		*st = got;
-		return fd;
+	error = fstat(fd, &got) == -1 ? errno : memory_error(&got);
+	if (error != 0) {
+		close_fd(&fd);
+		errno = error;
+		return -1;
 	}
-	if (S_ISDIR(got.st_mode))
-		errno = EISDIR;
-	else if (!S_ISREG(got.st_mode))
-		errno = ENODEV;
-	else
-		errno = got.st_nlink == 0 ? ENOENT : EMLINK;
-fail:
-	close_fd(&fd);
+	*st = got;
+	return fd;
+}
+
+int
+path_memory_leaf(int dir_fd, const char *leaf)
+{
+	struct stat st;
+	int error;
+
+	error = fstatat(dir_fd, leaf, &st,
+		    AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == -1
+		    ? errno
+		    : memory_error(&st);
+	/* Also one that was replaced while we look is not there. */
+	if (error == 0 || error == ENOENT)
+		return 0;
+	errno = error;
 	return -1;
 }
 

@@ -19,10 +19,20 @@
  * last. Refused (-1, EINVAL): a ".." above the root, a control character,
  * invalid UTF-8, a segment that begins with ".", ends in a blank or a dot or
  * is over 255 bytes, a first segment outside the eight of SPEC 4.2, an empty
- * result, a result that does not fit. The canonical form lands in out either
- * way, as far as it could be made (for the row that tells of the refusal).
+ * result, a result that does not fit. The canonical form lands in out; of what
+ * was refused a name for the row that tells of it, which is never a path that
+ * would be taken: from what is not in order on, no ".." removes anything, and
+ * what cannot be written down is "".
  */
 int	path_memory(const char *path, size_t len, char out[PATH_MAX]);
+
+/*
+ * The same for a glob: its segments are those outside of braces and classes,
+ * and of one with something special in it only the characters are looked at.
+ * A ".." stays, for the compiler to refuse, behind what may stand for more
+ * than one segment.
+ */
+int	path_memory_glob(const char *glob, size_t len, char out[PATH_MAX]);
 
 /* The eight first segments of SPEC 4.2, NULL-terminated. */
 const char *const *path_memory_roots(void);
@@ -43,6 +53,13 @@ int	path_memory_open(int root_fd, const char *canonical, struct stat *);
  */
 int	path_memory_parent(int root_fd, const char *canonical, bool make,
 	    char leaf[NAME_MAX + 1]);
+
+/*
+ * May a memory file be put here, in a directory that is held? 0 where there is
+ * nothing, or a regular file with one link; else -1 with errno: EISDIR a
+ * directory, ENODEV a link or anything else, EMLINK several links.
+ */
+int	path_memory_leaf(int dir_fd, const char *leaf);
 
 /* How far a place on this host is out of reach, whatever the globs say. */
 enum path_protection {

@@ -11,6 +11,7 @@
 #include "enforce/policy.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "enforce/hex.h"
 #include "enforce/yaml.h"
 
 #define FILE_MAX_BYTES (1024 * 1024)
@@ -43,6 +45,7 @@ enum type {
 	TYPE_UIDS,
 	TYPE_WORDS,
 	TYPE_ADDRESSES,
+	TYPE_HASHES,
 	TYPE_KEYS,
 	TYPE_TOOLS,
 	TYPE_GLOBS
@@ -130,9 +133,9 @@ static const struct row rows[] = {
 	"Certificate authorities instead of the system's."},
     {"require_signature", TYPE_BOOL, MAY_SET_TRUE, P(require_signature), 0, 0,
 	0, false, "Whether only signed skills may run."},
-    {"trusted_keys", TYPE_KEYS, MAY_NARROW, LIST(trusted_keys),
+    {"trusted_keys", TYPE_KEYS, ADDS_BOUND, C(keys), 0, 0, 0, 0,
 	"The keys whose signatures count."},
-    {"revoked", TYPE_WORDS, MAY_ADD, LIST(revoked),
+    {"revoked", TYPE_HASHES, MAY_ADD, LIST(revoked),
 	"Frontmatter hashes of skills that may not run."},
     {"audit_sync", TYPE_SYNC, MAY_RAISE, P(audit_sync), 0, 0, 0,
 	POLICY_SYNC_BATCH, "When rows are forced to disk."},
@@ -214,6 +217,12 @@ count_place(const struct row *row, struct policy *p, unsigned slot)
 
 static struct glob_set **
 globs_place(const struct row *row, struct policy *p, unsigned slot)
+{
+	return place(row, p, slot, row->at);
+}
+
+static struct trust_list *
+keys_place(const struct row *row, struct policy *p, unsigned slot)
 {
 	return place(row, p, slot, row->at);
 }
@@ -401,49 +410,26 @@ is_network(const char *text)
 	return yaml_number(&bits, most, &n);
 }
 
-/*
- * A trusted key may be a mapping of scalars: it is kept as "name=value" words
- * in the order of the file.
- */
-static char *
-key_text(struct load *l, const struct row *row, const struct yaml_item *item)
+/* A slip of the pen must not silently become "no tool". */
+static bool
+is_tool(const struct load *l, const char *text)
 {
-	const struct yaml_item *member;
-	size_t size = 1;
-	char *text;
+	const char *const *name = l->policy->tool_names;
 
-	for (member = item->child; member != NULL; member = member->next) {
-		if (member->kind != YAML_KIND_TEXT || member->len == 0) {
-			wrong_type(l, row, member);
-			return NULL;
-		}
-		size += member->key->len + member->len + 2;
-	}
-	text = calloc(1, size);
-	if (text == NULL) {
-		fail_memory(l);
-		return NULL;
-	}
-	for (member = item->child; member != NULL; member = member->next) {
-		if (text[0] != '\0')
-			strlcat(text, " ", size);
-		strlcat(text, member->key->text, size);
-		strlcat(text, "=", size);
-		strlcat(text, member->text, size);
-	}
-	return text;
+	while (name != NULL && *name != NULL && strcmp(*name, text) != 0)
+		name++;
+	return name == NULL || *name != NULL;
 }
 
 /* One entry of a list of texts, or NULL after a message. */
 static char *
 entry_text(struct load *l, const struct row *row, const struct yaml_item *item)
 {
-	char word[WORD_MAX], *text;
+	char word[WORD_MAX], *text, *p;
 
-	if (row->type == TYPE_KEYS && item->kind == YAML_KIND_MAP &&
-	    item->child != NULL)
-		return key_text(l, row, item);
-	if (!is_word(item, row->type == TYPE_WORDS)) {
+	/* A hash of digits alone is a number to YAML, and still a hash. */
+	if (row->type == TYPE_HASHES ? item->kind != YAML_KIND_TEXT
+				     : !is_word(item, row->type == TYPE_WORDS)) {
 		wrong_type(l, row, item);
 		return NULL;
 	}
@@ -453,10 +439,25 @@ entry_text(struct load *l, const struct row *row, const struct yaml_item *item)
 		    yaml_printable(word, sizeof(word), item->text, item->len));
 		return NULL;
 	}
+	if (row->type == TYPE_TOOLS && !is_tool(l, item->text)) {
+		fail(l, item->line, item->column, row->name,
+		    "`%s` is no tool; see `cyberos skill broker tools`",
+		    yaml_printable(word, sizeof(word), item->text, item->len));
+		return NULL;
+	}
 	text = strdup(item->text);
 	if (text == NULL)
 		fail_memory(l);
-	return text;
+	for (p = text; row->type == TYPE_HASHES && p != NULL && *p != '\0'; p++)
+		*p = (char)tolower((unsigned char)*p);
+	if (row->type != TYPE_HASHES || text == NULL || hex_is(text, 32))
+		return text;
+	free(text);
+	fail(l, item->line, item->column, row->name,
+	    "`%s` is no hash; write 64 hexadecimal digits in quotes, as the "
+	    "ledger has them",
+	    yaml_printable(word, sizeof(word), item->text, item->len));
+	return NULL;
 }
 
 /* An empty list is one that was set: its pointer is not NULL. */
@@ -515,6 +516,21 @@ read_globs(struct load *l, const struct row *row, const struct yaml_item *value)
 }
 
 static int
+read_keys(struct load *l, const struct row *row, const struct yaml_item *value)
+{
+	const struct yaml_item *at = value;
+	char why[MESSAGE_MAX];
+
+	errno = 0;
+	if (trust_read(keys_place(row, &l->fresh, l->slot), value, &at, why,
+		sizeof(why)) == 0)
+		return 0;
+	if (errno == ENOMEM)
+		return fail_memory(l);
+	return fail(l, at->line, at->column, row->name, "%s", why);
+}
+
+static int
 read_row(struct load *l, const struct row *row, const struct yaml_item *value)
 {
 	switch (row->type) {
@@ -533,9 +549,11 @@ read_row(struct load *l, const struct row *row, const struct yaml_item *value)
 		return read_uids(l, row, value);
 	case TYPE_WORDS:
 	case TYPE_ADDRESSES:
-	case TYPE_KEYS:
+	case TYPE_HASHES:
 	case TYPE_TOOLS:
 		return read_list(l, row, value);
+	case TYPE_KEYS:
+		return read_keys(l, row, value);
 	case TYPE_GLOBS:
 		return read_globs(l, row, value);
 	}
@@ -720,9 +738,10 @@ describe(const struct row *row, struct policy *p, char *out, size_t size)
 		break;
 	case TYPE_WORDS:
 	case TYPE_ADDRESSES:
-	case TYPE_KEYS:
+	case TYPE_HASHES:
 		snprintf(out, size, "a list of %zu", *count_place(row, p, 0));
 		break;
+	case TYPE_KEYS:
 	case TYPE_TOOLS:
 	case TYPE_GLOBS:
 		strlcpy(out, "(no bound)", size);
@@ -781,15 +800,21 @@ check_together(struct load *l)
 	const struct row *require = row_of("require_signature");
 	const struct row *trusted = row_of("trusted_keys");
 	const struct row *at;
-	bool required;
-	size_t keys;
+	const struct trust_list *keys;
+	bool required, some = false, none = false;
+	unsigned slot;
 
 	required = is_set(&l->fresh, l->slot, require)
 		       ? l->fresh.require_signature
 		       : l->policy->require_signature;
-	keys = is_set(&l->fresh, l->slot, trusted) ? l->fresh.trusted_keys_n
-						   : l->policy->trusted_keys_n;
-	if (!required || keys > 0)
+	for (slot = 0; slot < POLICY_CEILINGS; slot++) {
+		keys = slot == l->slot && is_set(&l->fresh, slot, trusted)
+			   ? &l->fresh.ceilings[slot].keys
+			   : &l->policy->ceilings[slot].keys;
+		some = some || keys->n > 0;
+		none = none || (keys->set && keys->n == 0);
+	}
+	if (!required || (some && !none))
 		return 0;
 	at = is_set(&l->fresh, l->slot, require) ? require : trusted;
 	if (!is_set(&l->fresh, l->slot, at))
@@ -838,7 +863,7 @@ clear_row(const struct row *row, struct policy *p, unsigned slot)
 		break;
 	case TYPE_WORDS:
 	case TYPE_ADDRESSES:
-	case TYPE_KEYS:
+	case TYPE_HASHES:
 	case TYPE_TOOLS:
 		list = list_place(row, p, slot);
 		n = count_place(row, p, slot);
@@ -847,6 +872,9 @@ clear_row(const struct row *row, struct policy *p, unsigned slot)
 		free(*list);
 		*list = NULL;
 		*n = 0;
+		break;
+	case TYPE_KEYS:
+		trust_clear(keys_place(row, p, slot));
 		break;
 	case TYPE_GLOBS:
 		glob_set_free(*globs_place(row, p, slot));
@@ -889,12 +917,17 @@ move_row(const struct row *row, struct policy *to, struct policy *from,
 		break;
 	case TYPE_WORDS:
 	case TYPE_ADDRESSES:
-	case TYPE_KEYS:
+	case TYPE_HASHES:
 	case TYPE_TOOLS:
 		*list_place(row, to, slot) = *list_place(row, from, slot);
 		*count_place(row, to, slot) = *count_place(row, from, slot);
 		*list_place(row, from, slot) = NULL;
 		*count_place(row, from, slot) = 0;
+		break;
+	case TYPE_KEYS:
+		*keys_place(row, to, slot) = *keys_place(row, from, slot);
+		memset(keys_place(row, from, slot), 0,
+		    sizeof(struct trust_list));
 		break;
 	case TYPE_GLOBS:
 		*globs_place(row, to, slot) = *globs_place(row, from, slot);
@@ -1128,7 +1161,8 @@ policy_key(size_t i, struct policy_key *key)
 	    [TYPE_UIDS] = {"FIRST-LAST, two numbers of users", UIDS_DEFAULT},
 	    [TYPE_WORDS] = {"a list of words", "[]"},
 	    [TYPE_ADDRESSES] = {"a list of ADDRESS or ADDRESS/BITS", "[]"},
-	    [TYPE_KEYS] = {"a list of texts, or of mappings of texts", "[]"},
+	    [TYPE_HASHES] = {"a list of SHA-256 in hex", "[]"},
+	    [TYPE_KEYS] = {"a list of keys", "none"},
 	    [TYPE_TOOLS] = {"a list of names of tools", "no bound"},
 	    [TYPE_GLOBS] = {"a list of globs", "no bound"},
 	};

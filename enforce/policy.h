@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "enforce/glob.h"
+#include "enforce/trust.h"
 
 /*
  * The operator's configuration (SPEC 13, cyberos-broker.yaml(5)): one table of
@@ -27,6 +28,8 @@ struct policy_ceiling {
 	struct glob_set	*files;
 	struct glob_set	*domains;
 	struct glob_set	*memory_scopes;
+	struct trust_list keys;		/* trusted_keys; each list that is set
+					 * must allow a signature */
 };
 
 #define POLICY_CEILINGS	2		/* the system's file and the user's */
@@ -56,9 +59,7 @@ struct policy {
 	size_t		 http_allow_addresses_n;
 	char		*ca_file;
 	bool		 require_signature;
-	char		**trusted_keys;
-	size_t		 trusted_keys_n;
-	char		**revoked;
+	char		**revoked;	/* frontmatter hashes, lower-case hex */
 	size_t		 revoked_n;
 	enum policy_sync audit_sync;
 	bool		 audit_required;
@@ -68,6 +69,8 @@ struct policy {
 	char		*args_hash_key_file;
 	unsigned	 quarantine_after;	/* 0: off */
 	uint64_t	 set[POLICY_CEILINGS];	/* rows that each file has set */
+	/* What ceiling.tools may name, up to a NULL; borrowed. NULL: any word. */
+	const char *const *tool_names;
 };
 
 /* One row of the table of keys, for help, manual and tests. */

@@ -71,6 +71,21 @@ write_system(const struct confine_plan *p)
 	    can_open("main", O_WRONLY) || can_open("SKILL.md", O_WRONLY));
 }
 
+/* To what they are: if it may, nothing has changed. */
+static enum probe_result
+change_files(const struct confine_plan *p)
+{
+	struct stat st;
+
+	(void)p;
+	if (stat("main", &st) == -1)
+		return PROBE_REFUSED;
+	return done_if(chmod("main", st.st_mode & 0777) == 0 ||
+	    chown("main", (uid_t)-1, (gid_t)-1) == 0 ||
+	    utimensat(AT_FDCWD, "main",
+		(struct timespec[]){ st.st_atim, st.st_mtim }, 0) == 0);
+}
+
 static enum probe_result
 run_from_tmp(const struct confine_plan *p)
 {
@@ -342,6 +357,8 @@ static const struct probe probes[] = {
 	    "open files of the host" },
 	{ "write_system", "private_root", "landlock", write_system,
 	    "write /usr, /etc or the skill's own files" },
+	{ "change_files", "private_root", "seccomp", change_files,
+	    "change modes, owners or times of files of the host" },
 	{ "run_from_tmp", "private_tmp", "landlock", run_from_tmp,
 	    "run a program from /tmp" },
 	{ "inet_socket", "network_namespace", "seccomp", inet_socket,

@@ -57,7 +57,8 @@ enum {
 enum {
 	ALLOW = -1,
 	NOTIFY = -2,  /* an attack: EPERM, and somebody is told */
-	CONNECT = -3, /* ALLOW or NOTIFY, as the caller wants */
+	CONNECT = -3, /* without a root of its own NOTIFY, if somebody listens */
+	CHANGE = -4,  /* the same, and else an attack: the files are the host's */
 	NOTHING = 0
 };
 
@@ -74,7 +75,7 @@ static const struct group groups[] = {
 	    "read write readv writev pread64 pwrite64 lseek close "
 	    "close_range" },
 	{ SKILL, ALLOW, "read and write in more ways",
-	    "preadv pwritev preadv2 pwritev2 sendfile splice tee vmsplice "
+	    "preadv pwritev preadv2 pwritev2 sendfile splice tee "
 	    "copy_file_range" },
 	{ ALL, ALLOW, "look",
 	    "stat fstat lstat newfstatat statx access faccessat faccessat2 "
@@ -83,14 +84,19 @@ static const struct group groups[] = {
 	    "getdents getcwd chdir fchdir umask" },
 	{ OURS, ALLOW, "open beneath a directory", "openat2" },
 	{ WRITERS, ALLOW, "change files by descriptor",
-	    "mkdirat unlinkat renameat renameat2 linkat fchown ftruncate "
-	    "fsync fdatasync getxattr fgetxattr listxattr flistxattr "
-	    "fsetxattr fremovexattr" },
+	    "mkdirat unlinkat renameat renameat2 linkat ftruncate fsync "
+	    "fdatasync getxattr fgetxattr listxattr flistxattr" },
+	{ BROKER | WORKER, ALLOW, "change what a file is by descriptor",
+	    "fchown fsetxattr fremovexattr" },
 	{ SKILL, ALLOW, "change files",
-	    "mkdir rmdir unlink rename link symlink symlinkat chown lchown "
-	    "fchownat utime utimes utimensat futimesat truncate fallocate "
-	    "fadvise64 readahead sync_file_range flock setxattr lsetxattr "
-	    "lgetxattr llistxattr removexattr lremovexattr" },
+	    "mkdir rmdir unlink rename link symlink symlinkat truncate "
+	    "fallocate fadvise64 readahead sync_file_range flock lgetxattr "
+	    "llistxattr" },
+	/* Landlock knows nothing of these, and of the modes below. */
+	{ SKILL, CHANGE, "change what a file is",
+	    "chown lchown fchown fchownat utime utimes utimensat futimesat "
+	    "setxattr lsetxattr fsetxattr removexattr lremovexattr "
+	    "fremovexattr" },
 	/* What a skill can write is in memory; the host's disks are not its. */
 	{ SKILL, NOTHING, "sync the host", "sync syncfs" },
 	{ ALL, ALLOW, "memory", "brk munmap mremap madvise" },
@@ -180,6 +186,8 @@ static const struct group groups[] = {
 	{ SKILL, EPERM, "placement of memory",
 	    "mbind set_mempolicy set_mempolicy_home_node migrate_pages "
 	    "move_pages process_madvise process_mrelease" },
+	/* A pipe would hold whole pages, huge ones too, that no limit counts. */
+	{ SKILL, EPERM, "pages into pipes", "vmsplice" },
 	{ SKILL, EPERM, "what programs try and do without",
 	    "name_to_handle_at syslog adjtimex clock_adjtime setgroups "
 	    "capset" },
@@ -282,13 +290,14 @@ static const struct rule rules[] = {
 	{ SKILL, "openat", NOTIFY, OTHERS(2, CREATES), OTHERS(3, SET_ID) },
 	{ SKILL, "creat", ALLOW, IS(1, SET_ID, 0), NONE },
 	{ SKILL, "creat", NOTIFY, OTHERS(1, SET_ID), NONE },
-	{ SKILL, "chmod", ALLOW, IS(1, SET_ID, 0), NONE },
+	{ SKILL, "chmod", CHANGE, IS(1, SET_ID, 0), NONE },
 	{ SKILL, "chmod", NOTIFY, OTHERS(1, SET_ID), NONE },
-	{ WRITERS, "fchmod", ALLOW, IS(1, SET_ID, 0), NONE },
+	{ BROKER | WORKER, "fchmod", ALLOW, IS(1, SET_ID, 0), NONE },
+	{ SKILL, "fchmod", CHANGE, IS(1, SET_ID, 0), NONE },
 	{ SKILL, "fchmod", NOTIFY, OTHERS(1, SET_ID), NONE },
-	{ SKILL, "fchmodat", ALLOW, IS(2, SET_ID, 0), NONE },
+	{ SKILL, "fchmodat", CHANGE, IS(2, SET_ID, 0), NONE },
 	{ SKILL, "fchmodat", NOTIFY, OTHERS(2, SET_ID), NONE },
-	{ SKILL, "fchmodat2", ALLOW, IS(2, SET_ID, 0), NONE },
+	{ SKILL, "fchmodat2", CHANGE, IS(2, SET_ID, 0), NONE },
 	{ SKILL, "fchmodat2", NOTIFY, OTHERS(2, SET_ID), NONE },
 	{ SKILL, "mknod", ALLOW, IS(1, NODE, S_IFIFO), NONE },
 	{ SKILL, "mknod", ALLOW, IS(1, NODE, S_IFREG), NONE },
@@ -371,6 +380,7 @@ static const struct rule rules[] = {
 	{ NET, "socketpair", ALLOW, IS(0, WORD, AF_UNIX),
 	    IS(1, SOCK_KIND, SOCK_STREAM) },
 	{ NET, "fcntl", ALLOW, IS(1, WORD, F_DUPFD_CLOEXEC), NONE },
+	{ NET, "fcntl", ALLOW, IS(1, WORD, F_GET_SEALS), NONE },
 	{ NET, "fcntl", ALLOW, IS(1, WORD, F_GETFD), NONE },
 	{ NET, "fcntl", ALLOW, IS(1, WORD, F_SETFD), NONE },
 	{ NET, "fcntl", ALLOW, IS(1, WORD, F_GETFL), NONE },
@@ -398,23 +408,14 @@ static const char newcomers[] = "cachestat fchmodat2 set_mempolicy_home_node "
 #define VALUES_MAX 64 /* that the rules of one call name */
 #define TESTS_MAX 64 /* for all that they do not name */
 
-/*
- * libseccomp's time grows with the square of a filter's size, so a filter is
- * made of parts, one after the other. What a part says nothing about goes on
- * to the next one; behind the last stands the default.
- */
-#define PART_RULES 40
-#define PASS_ON SCMP_ACT_TRACE(0xffff) /* used for nothing else */
-
 struct build {
 	uint32_t arch;
 	enum seccomp_role role;
 	bool notify;
-	bool connect_notified;
-	scmp_filter_ctx ctx; /* the part that is being made */
-	unsigned count;	     /* of its rules */
-	int fd;		     /* a file without a name, for its bytes */
-	struct seccomp_program whole;
+	bool bare;
+	uint32_t otherwise; /* what everything gets that is not named */
+	scmp_filter_ctx ctx;
+	int fd; /* for its bytes */
 };
 
 /* --- making a filter --- */
@@ -439,7 +440,9 @@ static uint32_t
 action_of(const struct build *b, int answer)
 {
 	if (answer == CONNECT)
-		answer = b->connect_notified ? NOTIFY : ALLOW;
+		answer = b->bare && b->notify ? NOTIFY : ALLOW;
+	if (answer == CHANGE)
+		answer = b->bare ? NOTIFY : ALLOW;
 	if (answer == ALLOW)
 		return SCMP_ACT_ALLOW;
 	if (answer == NOTIFY)
@@ -453,9 +456,18 @@ add(struct build *b, const char *call, int answer, const struct test *tests,
     unsigned n)
 {
 	struct scmp_arg_cmp cmp[2];
+	uint32_t action = action_of(b, answer);
 	unsigned i;
 	int error;
 
+	/* What everything gets needs no rule; but with tests it would be missing
+	 * in front of a rule for the others (even_and_odd). */
+	if (action == b->otherwise && n > 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (action == b->otherwise)
+		return 0;
 	/* Rules are given in our own numbers, whatever they are for. */
 	if (seccomp_syscall_resolve_name_arch(b->arch, call) < 0)
 		return 0;
@@ -465,25 +477,22 @@ add(struct build *b, const char *call, int answer, const struct test *tests,
 		cmp[i].datum_a = tests[i].mask;
 		cmp[i].datum_b = tests[i].value;
 	}
-	error = seccomp_rule_add_array(b->ctx, action_of(b, answer),
+	error = seccomp_rule_add_array(b->ctx, action,
 	    seccomp_syscall_resolve_name(call), n, n == 0 ? NULL : cmp);
 	if (error != 0) {
 		errno = -error;
 		return -1;
 	}
-	b->count++;
 	return 0;
 }
 
-/* Begin a part: the machine that it is for, and what it leaves to others. */
 static int
-begin_part(struct build *b)
+begin(struct build *b)
 {
 	const uint32_t native = seccomp_arch_native();
 	int error;
 
-	b->count = 0;
-	b->ctx = seccomp_init(PASS_ON);
+	b->ctx = seccomp_init(b->otherwise);
 	if (b->ctx == NULL) {
 		errno = ENOMEM;
 		return -1;
@@ -504,65 +513,37 @@ begin_part(struct build *b)
 	return 0;
 }
 
-/* Append code; where it would pass on, it jumps to what comes behind it. */
+/* Its bytes go through a file without a name: a pipe may be too small. */
 static int
-append(struct seccomp_program *p, const struct sock_filter *code, size_t n)
+end(struct build *b, struct seccomp_program *out)
 {
-	struct sock_filter *grown;
-	size_t i;
-
-	if (n > (size_t)BPF_MAXINSNS - p->len) {
-		errno = E2BIG;
-		return -1;
-	}
-	grown = reallocarray((void *)(uintptr_t)p->code, p->len + n,
-	    sizeof(*code));
-	if (grown == NULL)
-		return -1;
-	p->code = grown;
-	for (i = 0; i < n; i++) {
-		grown[p->len + i] = code[i];
-		if (code[i].code == (BPF_RET | BPF_K) && code[i].k == PASS_ON)
-			grown[p->len + i] = (struct sock_filter)BPF_STMT(
-			    BPF_JMP | BPF_JA, (uint32_t)(n - i - 1));
-	}
-	p->len = (unsigned short)(p->len + n);
-	return 0;
-}
-
-static int
-end_part(struct build *b)
-{
-	struct sock_filter code[BPF_MAXINSNS];
-	ssize_t n;
+	struct sock_filter *code;
+	struct stat st;
 	int error;
 
-	if (ftruncate(b->fd, 0) == -1 || lseek(b->fd, 0, SEEK_SET) == -1)
-		return -1;
 	error = seccomp_export_bpf(b->ctx, b->fd);
 	if (error != 0) {
 		errno = -error;
 		return -1;
 	}
-	seccomp_release(b->ctx);
-	b->ctx = NULL;
-	n = pread(b->fd, code, sizeof(code), 0);
-	if (n == -1)
+	if (fstat(b->fd, &st) == -1)
 		return -1;
-	if (n == 0 || (size_t)n % sizeof(*code) != 0) {
+	if (st.st_size <= 0 || st.st_size % (off_t)sizeof(*code) != 0 ||
+	    st.st_size / (off_t)sizeof(*code) > BPF_MAXINSNS) {
 		errno = EIO;
 		return -1;
 	}
-	return append(&b->whole, code, (size_t)n / sizeof(*code));
-}
-
-/* Between two calls: is it time for the next part? */
-static int
-make_room(struct build *b)
-{
-	if (b->count < PART_RULES)
-		return 0;
-	return end_part(b) == -1 ? -1 : begin_part(b);
+	code = malloc((size_t)st.st_size);
+	if (code == NULL)
+		return -1;
+	if (pread(b->fd, code, (size_t)st.st_size, 0) != st.st_size) {
+		free(code);
+		errno = EIO;
+		return -1;
+	}
+	out->code = code;
+	out->len = (unsigned short)(st.st_size / (off_t)sizeof(*code));
+	return 0;
 }
 
 static int
@@ -577,8 +558,7 @@ add_groups(struct build *b)
 			continue;
 		at = groups[i].calls;
 		while (next_word(&at, word)) {
-			if (make_room(b) == -1 ||
-			    add(b, word, groups[i].answer, NULL, 0) == -1)
+			if (add(b, word, groups[i].answer, NULL, 0) == -1)
 				return -1;
 		}
 	}
@@ -706,17 +686,12 @@ add_rules(struct build *b)
 	for (i = 0; i < RULES; i++) {
 		if ((rules[i].roles & 1U << b->role) == 0)
 			continue;
-		/* The rules of one call belong into one part. */
-		if ((i == 0 || strcmp(rules[i].call, rules[i - 1].call) != 0) &&
-		    make_room(b) == -1)
-			return -1;
 		if (add_rule(b, &rules[i]) == -1)
 			return -1;
 	}
 	return 0;
 }
 
-/* A file without a name: a pipe may be too small. */
 static int
 scratch_file(void)
 {
@@ -730,31 +705,27 @@ scratch_file(void)
 
 int
 seccomp_compile(uint32_t arch, enum seccomp_role role, bool notify,
-    bool connect_notified, struct seccomp_program *out)
+    bool bare, struct seccomp_program *out)
 {
 	/* Nobody falls back for us; for a skill its libraries do. */
-	const struct sock_filter last = BPF_STMT(BPF_RET | BPF_K,
-	    SECCOMP_RET_ERRNO |
-		(role == SECCOMP_SKILL || role == SECCOMP_BASH ? ENOSYS
-							       : EPERM));
+	const int otherwise = role == SECCOMP_SKILL || role == SECCOMP_BASH
+	    ? ENOSYS
+	    : EPERM;
 	struct build b = { .arch = arch,
 		.role = role,
 		.notify = notify,
-		.connect_notified = connect_notified };
+		.bare = bare,
+		.otherwise = SCMP_ACT_ERRNO((uint32_t)otherwise) };
 	int saved, result = -1;
 
 	b.fd = scratch_file();
 	if (b.fd == -1)
 		return -1;
-	if (begin_part(&b) == 0 && add_rules(&b) == 0 && add_groups(&b) == 0 &&
-	    end_part(&b) == 0 && append(&b.whole, &last, 1) == 0) {
-		*out = b.whole;
-		b.whole.code = NULL;
+	if (begin(&b) == 0 && add_rules(&b) == 0 && add_groups(&b) == 0 &&
+	    end(&b, out) == 0)
 		result = 0;
-	}
 	saved = errno;
 	seccomp_release(b.ctx);
-	seccomp_program_clear(&b.whole);
 	close(b.fd);
 	errno = saved;
 	return result;
@@ -781,6 +752,45 @@ seccomp_call_name(int nr, char out[32])
 	strlcpy(out, name == NULL ? "unknown" : name, 32);
 	free(name);
 	return out;
+}
+
+static bool
+is_told(unsigned roles, int answer)
+{
+	return (roles & SKILL) != 0 && (answer == NOTIFY || answer == CONNECT);
+}
+
+/* A group has a call once; of rules there may be several. */
+size_t
+seccomp_notified(char (*names)[32], size_t max)
+{
+	char name[NAME_SIZE];
+	const char *at;
+	size_t i, j, n = 0;
+
+	for (i = 0; i < GROUPS; i++) {
+		if (!is_told(groups[i].roles, groups[i].answer))
+			continue;
+		for (at = groups[i].calls; next_word(&at, name); n++) {
+			if (n < max)
+				strlcpy(names[n], name, sizeof(names[n]));
+		}
+	}
+	for (i = 0; i < RULES; i++) {
+		if (!is_told(rules[i].roles, rules[i].answer))
+			continue;
+		for (j = 0; j < i && (strcmp(rules[j].call, rules[i].call) != 0 ||
+					 !is_told(rules[j].roles,
+					     rules[j].answer));
+		     j++)
+			;
+		if (j < i)
+			continue;
+		if (n < max)
+			strlcpy(names[n], rules[i].call, sizeof(names[n]));
+		n++;
+	}
+	return n;
 }
 
 /* --- are the tables in order? --- */

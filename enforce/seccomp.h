@@ -28,17 +28,24 @@ struct seccomp_program {
 
 /*
  * Compile the filter of a role for a machine by its AUDIT_ARCH number. notify
- * false makes refused attempts plain EPERM (no one listens); connect_notified
- * adds connect() to what is notified, for hosts without a private mount
- * namespace. 0, or -1 with errno. It takes most of a millisecond, so it is done
+ * false makes refused attempts plain EPERM (no one listens). bare is for hosts
+ * without a private mount namespace: connect() is notified, if somebody listens,
+ * and modes, owners, times and attributes of files are not to be changed, since
+ * these are the host's. 0, or -1 with errno. It takes milliseconds, so it is done
  * when we are built; what runs asks filter.h.
  */
 int	seccomp_compile(uint32_t arch, enum seccomp_role, bool notify,
-	    bool connect_notified, struct seccomp_program *);
+	    bool bare, struct seccomp_program *);
 void	seccomp_program_clear(struct seccomp_program *);
 
 /* The name of a system call number of this machine; "unknown" at worst. */
 const char *seccomp_call_name(int nr, char out[32]);
+
+/*
+ * The calls of a skill whose refusal is notified, each once: their names, and how
+ * many there are (of which at most max were put there).
+ */
+size_t	seccomp_notified(char (*names)[32], size_t max);
 
 /*
  * Is there a call in the tables that no machine knows, that two rows answer

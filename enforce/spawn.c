@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,11 +27,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "enforce/bundle.h"
 #include "enforce/cgroup.h"
+#include "enforce/fdpass.h"
 #include "enforce/filter.h"
 #include "enforce/init.h"
 #include "enforce/landlock.h"
 #include "enforce/probe.h"
+#include "enforce/room.h"
 
 void
 spawn_init(struct spawned *s)
@@ -38,6 +42,8 @@ spawn_init(struct spawned *s)
 	memset(s, 0, sizeof(*s));
 	s->init_pid = -1;
 	s->init_pidfd = s->control_fd = s->report_fd = s->go_fd = -1;
+	s->map_fd = -1;
+	s->failed = "fork";
 }
 
 static void
@@ -55,6 +61,7 @@ spawn_clear(struct spawned *s)
 	close_fd(&s->control_fd);
 	close_fd(&s->report_fd);
 	close_fd(&s->go_fd);
+	close_fd(&s->map_fd);
 }
 
 int
@@ -171,15 +178,8 @@ first_states(const struct confine_plan *p, struct spawned *s)
 		    : CONFINE_MISSING;
 }
 
-/* Where a start failed, for the next try and for the message. */
-struct trouble {
-	const char *step;
-	int error;
-};
-
 static void
-take_report(struct spawned *s, struct trouble *t, const struct init_report *r,
-    int64_t *before)
+take_report(struct spawned *s, const struct init_report *r, int64_t *before)
 {
 	const struct confine_step *step;
 	size_t n;
@@ -190,12 +190,12 @@ take_report(struct spawned *s, struct trouble *t, const struct init_report *r,
 		s->probes[r->step - INIT_REPORT_PROBE] = (uint8_t)r->error;
 		return;
 	}
-	t->error = r->error;
+	s->error = r->error;
 	if (r->step < 0 || (size_t)r->step >= n) {
-		t->step = "fork";
+		s->failed = "fork";
 		return;
 	}
-	t->step = step[r->step].name;
+	s->failed = step[r->step].name;
 	s->cost_ns[r->step] = r->at - *before;
 	*before = r->at;
 	if (r->error == 0)
@@ -205,9 +205,9 @@ take_report(struct spawned *s, struct trouble *t, const struct init_report *r,
 /* Wait until the skill's process waits or its start has ended: -1, and the last
  * report says why. */
 static int
-follow(struct spawned *s, const struct init_reports *reports,
-    struct trouble *t, int64_t begun)
+follow(struct spawned *s, const struct init_shared *shared)
 {
+	int64_t before = s->begun_at + s->clone_ns;
 	struct init_report r;
 	unsigned i, n;
 	ssize_t got;
@@ -215,9 +215,9 @@ follow(struct spawned *s, const struct init_reports *reports,
 	do
 		got = read(s->report_fd, &r, sizeof(r));
 	while (got == -1 && errno == EINTR);
-	n = atomic_load(&reports->n);
+	n = atomic_load(&shared->n);
 	for (i = 0; i < n; i++)
-		take_report(s, t, &reports->at[i], &begun);
+		take_report(s, &shared->at[i], &before);
 	return got == (ssize_t)sizeof(r) && r.step == INIT_REPORT_READY ? 0
 									: -1;
 }
@@ -234,157 +234,6 @@ stop(struct spawned *s)
 }
 
 static int
-hand_over_maps(const struct confine_plan *p, const struct spawned *s)
-{
-	struct init_control c;
-	int passed;
-
-	memset(&c, 0, sizeof(c));
-	if (init_receive(s->control_fd, &c, &passed, 0) <= 0 ||
-	    (p->namespaces && write_maps(s->init_pid, p) == -1))
-		return -1;
-	c.what = INIT_MAPS_WRITTEN;
-	return init_send(s->control_fd, &c, -1, 0) == -1 ? -1 : 0;
-}
-
-static int64_t
-now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-/* One try, in this configuration; 0 when the skill's process waits. */
-static int
-start_once(struct confine_plan *p, struct spawned *s, struct trouble *t)
-{
-	int control[2] = { -1, -1 }, rep[2] = { -1, -1 }, go[2] = { -1, -1 };
-	int64_t begun;
-	int result = -1;
-
-	begun = now();
-	t->step = p->namespaces ? "user_namespace" : "clone";
-	first_states(p, s);
-	s->namespaces = p->namespaces;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) ==
-		-1 ||
-	    pipe2(rep, O_CLOEXEC) == -1 || pipe2(go, O_CLOEXEC) == -1) {
-		t->error = errno;
-		goto out;
-	}
-	p->reports = mmap(NULL, sizeof(*p->reports), PROT_READ | PROT_WRITE,
-	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (p->reports == MAP_FAILED) {
-		p->reports = NULL;
-		t->error = errno;
-		goto out;
-	}
-	p->control_fd = control[1];
-	p->report_fd = rep[1];
-	p->go_fd = go[0];
-	s->init_pid = clone_init(clone_flags(p), p->cgroup, &s->init_pidfd);
-	/* A cgroup that does not take it (a freezer, a limit) is left out. */
-	if (s->init_pid == -1 && p->cgroup != NULL) {
-		p->cgroup = NULL;
-		first_states(p, s);
-		s->init_pid = clone_init(clone_flags(p), NULL, &s->init_pidfd);
-	}
-	s->cgroup = p->cgroup;
-	if (s->init_pid == -1) {
-		t->error = errno;
-		goto out;
-	}
-	if (s->init_pid == 0) {
-		close(control[0]);
-		close(rep[0]);
-		close(go[1]);
-		init_process(p);
-	}
-	s->control_fd = control[0];
-	s->report_fd = rep[0];
-	s->go_fd = go[1];
-	control[0] = rep[0] = go[1] = -1;
-	close_fd(&control[1]);
-	close_fd(&rep[1]);
-	close_fd(&go[0]);
-	if (hand_over_maps(p, s) == -1) {
-		t->error = errno;
-		goto out;
-	}
-	s->clone_ns = now() - begun;
-	result = follow(s, p->reports, t, begun + s->clone_ns);
-out:
-	if (p->reports != NULL)
-		munmap(p->reports, sizeof(*p->reports));
-	p->reports = NULL;
-	close_fd(&control[0]);
-	close_fd(&control[1]);
-	close_fd(&rep[0]);
-	close_fd(&rep[1]);
-	close_fd(&go[0]);
-	close_fd(&go[1]);
-	if (result == -1)
-		stop(s);
-	return result;
-}
-
-/* Hosts take user namespaces away in several ways; some let the clone succeed
- * and refuse what comes after it. */
-static const char *
-advice(int error)
-{
-	if ((error != EPERM && error != EACCES && error != ENOSPC &&
-		error != EUSERS && error != ENOSYS && error != EROFS))
-		return "";
-	return "; look at the sysctls user.max_user_namespaces, "
-	       "kernel.unprivileged_userns_clone and "
-	       "kernel.apparmor_restrict_unprivileged_userns, or use "
-	       "--sandbox best-effort";
-}
-
-static void
-explain(const struct trouble *t, const struct confine_step *missing,
-    bool started, char *why, size_t whylen)
-{
-	if (missing == NULL)
-		snprintf(why, whylen, "sandbox: %s: %s%s", t->step,
-		    strerror(t->error), started ? "" : advice(t->error));
-	else
-		snprintf(why, whylen,
-		    "sandbox: %s is required and not available (%s: %s)%s",
-		    missing->name, t->step, strerror(t->error),
-		    advice(t->error));
-}
-
-#define OWN_TASKS 2 /* the broker's worker and its thread, which come later */
-
-/* How many tasks of this uid the host has: RLIMIT_NPROC counts them all where
- * there is no user namespace, also those that nobody has reaped. */
-static unsigned
-tasks_of(uid_t uid)
-{
-	char path[64];
-	struct dirent *e;
-	struct stat st;
-	unsigned n = 0;
-	DIR *d = opendir("/proc");
-
-	while (d != NULL && (e = readdir(d)) != NULL) {
-		if (e->d_name[0] < '1' || e->d_name[0] > '9')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%.20s/task", e->d_name);
-		/* Two links more than it has threads. */
-		if (stat(path, &st) == 0 && st.st_uid == uid)
-			n += st.st_nlink > 3 ? (unsigned)st.st_nlink - 2 : 1;
-	}
-	if (d != NULL)
-		closedir(d);
-	return n;
-}
-
-static int
 wait_for_end(void *parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -394,34 +243,63 @@ wait_for_end(void *parent)
 }
 
 /*
- * A user namespace that maps owner to uid. A child lives just to make it, in
- * our own memory: a copy would cost more than all the rest.
+ * A child that lives just to make a user namespace. It is killed at once and
+ * reaped at the end, when nobody waits for us any more; until then its stack
+ * is here.
  */
-static int
-mapping_namespace(uid_t owner, uid_t uid)
-{
-	_Alignas(16) char stack[16384];
-	char path[64], text[64];
-	int pidfd = -1, fd = -1;
-	siginfo_t info;
-	pid_t pid, parent = getpid();
+struct maker {
+	pid_t pid;
+	int pidfd;
+	int map_fd; /* the namespace */
+	_Alignas(16) char stack[4096];
+};
 
-	pid = clone(wait_for_end, stack + sizeof(stack),
-	    CLONE_VM | CLONE_NEWUSER | CLONE_PIDFD | SIGCHLD, &parent, &pidfd);
-	if (pid == -1)
-		return -1;
+static void
+maker_init(struct maker *m)
+{
+	m->pid = -1;
+	m->pidfd = m->map_fd = -1;
+}
+
+/*
+ * A user namespace that maps owner to uid, by a child in our own memory: a copy
+ * would cost more than all the rest. map_fd stays -1 where that cannot be.
+ */
+static void
+maker_start(struct maker *m, uid_t owner, uid_t uid)
+{
+	char path[64], text[64];
+	pid_t parent = getpid();
+
+	m->pid = clone(wait_for_end, m->stack + sizeof(m->stack),
+	    CLONE_VM | CLONE_NEWUSER | CLONE_PIDFD | SIGCHLD, &parent,
+	    &m->pidfd);
+	if (m->pid == -1)
+		return;
 	snprintf(text, sizeof(text), "%u %u 1", (unsigned)owner, (unsigned)uid);
-	if (write_map(pid, "uid_map", text) == 0 &&
-	    write_map(pid, "gid_map", text) == 0) {
-		snprintf(path, sizeof(path), "/proc/%ld/ns/user", (long)pid);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (write_map(m->pid, "uid_map", text) == 0 &&
+	    write_map(m->pid, "gid_map", text) == 0) {
+		snprintf(path, sizeof(path), "/proc/%ld/ns/user",
+		    (long)m->pid);
+		m->map_fd = open(path, O_RDONLY | O_CLOEXEC);
 	}
-	syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-	while (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED) == -1 &&
+	syscall(SYS_pidfd_send_signal, m->pidfd, SIGKILL, NULL, 0);
+}
+
+static void
+maker_clear(struct maker *m)
+{
+	int saved = errno;
+	siginfo_t info;
+
+	close_fd(&m->map_fd);
+	while (m->pid != -1 &&
+	    waitid(P_PIDFD, (id_t)m->pidfd, &info, WEXITED) == -1 &&
 	    errno == EINTR)
 		;
-	close(pidfd);
-	return fd;
+	close_fd(&m->pidfd);
+	m->pid = -1;
+	errno = saved;
 }
 
 /*
@@ -456,18 +334,312 @@ take_tree(int fd, int map_fd)
 	return tree;
 }
 
+/* ours is a map of what is our own, made ahead, or -1. */
 static int
-take_bind(struct confine_bind *b, uid_t uid)
+take_bind(struct confine_bind *b, uid_t uid, int ours, struct maker *maker)
 {
-	/* What anybody may run needs no map; making one costs most. */
-	int map_fd = b->for_all || b->owner == uid
-	    ? -1
-	    : mapping_namespace(b->owner, uid);
+	int map_fd = -1;
 
+	/* What anybody may run needs no map; making one costs most. */
+	if (!b->for_all && b->owner != uid) {
+		map_fd = b->owner == geteuid() ? ours : -1;
+		if (map_fd == -1) {
+			maker_clear(maker);
+			maker_start(maker, b->owner, uid);
+			map_fd = maker->map_fd;
+		}
+	}
 	b->tree_fd = take_tree(b->source_fd, map_fd);
-	if (map_fd != -1)
-		close(map_fd);
 	return b->tree_fd == -1 ? -1 : 0;
+}
+
+/* Root shows the binds by detached mounts of its own, made for each try. */
+static bool
+takes_trees(const struct confine_plan *p)
+{
+	return p->root && p->namespaces && !p->bash;
+}
+
+/* The binds of a skill's sandbox, in the order in which their trees travel;
+ * where the files are laid out from a bundle, the first of them stays here. */
+#define BINDS 3
+
+static void
+binds_of(struct confine_plan *p, struct confine_bind *out[BINDS])
+{
+	out[0] = &p->skill;
+	out[1] = &p->self;
+	out[2] = &p->socket;
+}
+
+/* Say this to init, with the trees of these binds and then n other descriptors
+ * of fds, which has room for all. */
+static int
+give(const struct confine_plan *p, const struct spawned *s, char what,
+    struct confine_bind *const *binds, size_t binds_n, int fds[FDPASS_MAX],
+    size_t n)
+{
+	struct init_control c = { .what = what };
+	struct maker maker;
+	int result = 0;
+	size_t i;
+
+	maker_init(&maker);
+	for (i = 0; i < binds_n && result == 0 && takes_trees(p); i++) {
+		result = take_bind(binds[i], p->host_uid, s->map_fd, &maker);
+		fds[n++] = binds[i]->tree_fd;
+	}
+	if (result == 0 &&
+	    fdpass_send(s->control_fd, &c, sizeof(c), fds, n, 0) == -1)
+		result = -1;
+	maker_clear(&maker);
+	return result;
+}
+
+/* What is ours is shown to most skills; its map can be made ahead. */
+static void
+make_map(const struct confine_plan *p, struct spawned *s)
+{
+	struct maker maker;
+
+	maker_init(&maker);
+	maker_start(&maker, geteuid(), p->host_uid);
+	s->map_fd = maker.map_fd;
+	maker.map_fd = -1;
+	maker_clear(&maker);
+}
+
+/*
+ * Init waits for its maps and for what only we can give it. As root its map
+ * files are open to us at once; those of an ordinary user's are his only when
+ * init has made itself dumpable, and says so.
+ */
+static int
+hand_over(struct confine_plan *p, struct spawned *s)
+{
+	struct confine_bind *binds[BINDS], *self = &p->self;
+	size_t first = p->bundle != NULL;
+	int fds[FDPASS_MAX], passed;
+	struct init_control c;
+
+	if (!p->root &&
+	    init_receive(s->control_fd, &c, &passed, 0) <= 0)
+		return -1;
+	if (p->namespaces && write_maps(s->init_pid, p) == -1)
+		return -1;
+	binds_of(p, binds);
+	if (!p->staged)
+		return give(p, s, INIT_MAPS_WRITTEN, binds + first,
+		    BINDS - first, fds, 0);
+	if (give(p, s, INIT_MAPS_WRITTEN, &self, 1, fds, 0) == -1)
+		return -1;
+	make_map(p, s);
+	return 0;
+}
+
+/* --- the second stage: the rest of the plan --- */
+
+/* Arguments, and the names of verified files: what does not fit is begun anew,
+ * when init has it all from us. */
+#define PLAN_ROOM ((size_t)4 << 20)
+
+/* With all that it points to, for a start in namespaces. False: no room. */
+static bool
+copy_plan(const struct confine_plan *p, struct init_shared *shared)
+{
+	struct confine_plan *q = &shared->plan;
+	struct bundle *bundle = NULL;
+	char **texts;
+
+	*q = *p;
+	if (p->bundle != NULL) {
+		bundle = bundle_copy(p->bundle, p->room);
+		if (bundle == NULL)
+			return false;
+	}
+	q->bundle = bundle;
+	if (!room_texts(p->room, p->envp[1], 0, &texts))
+		return false;
+	q->envp[0] = q->envp[1] = texts;
+	return room_texts(p->room, p->argv, 1, &q->argv) &&
+	    room_text(p->room, &q->main_path[0]) &&
+	    room_text(p->room, &q->main_path[1]) &&
+	    room_text(p->room, &q->skill_path) &&
+	    room_text(p->room, &q->socket_name) &&
+	    room_text(p->room, &q->abstract_name) &&
+	    room_text(p->room, &q->skill.path) &&
+	    room_text(p->room, &q->socket.path);
+}
+
+/* Streams, the image of a bundle if there is one, then trees. */
+static bool
+give_plan(struct confine_plan *p, struct spawned *s)
+{
+	struct confine_bind *binds[] = { &p->skill, &p->socket };
+	size_t first = p->bundle != NULL, n = 3;
+	int fds[FDPASS_MAX];
+
+	if (!copy_plan(p, p->shared))
+		return false;
+	memcpy(fds, p->stdio, sizeof(p->stdio));
+	if (p->bundle != NULL)
+		fds[n++] = bundle_image(p->bundle);
+	return give(p, s, INIT_PLAN, binds + first, 2 - first, fds, n) == 0;
+}
+
+static int64_t
+now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void
+end_sharing(struct confine_plan *p)
+{
+	if (p->shared != NULL)
+		munmap(p->shared, sizeof(*p->shared));
+	room_unmap(p->room);
+	p->shared = NULL;
+	p->room = NULL;
+}
+
+/* Begin a try, in this configuration: init is born and has what it needs. */
+static int
+begin_once(struct confine_plan *p, struct spawned *s)
+{
+	int control[2] = { -1, -1 }, rep[2] = { -1, -1 }, go[2] = { -1, -1 };
+	int result = -1;
+
+	s->begun_at = now();
+	s->failed = p->namespaces ? "user_namespace" : "clone";
+	first_states(p, s);
+	s->namespaces = p->namespaces;
+	p->shared = mmap(NULL, sizeof(*p->shared), PROT_READ | PROT_WRITE,
+	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (p->shared == MAP_FAILED)
+		p->shared = NULL;
+	p->room = p->staged ? room_map(PLAN_ROOM) : NULL;
+	if (p->shared == NULL || (p->staged && p->room == NULL))
+		goto out;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) ==
+		-1 ||
+	    pipe2(rep, O_CLOEXEC) == -1 || pipe2(go, O_CLOEXEC) == -1)
+		goto out;
+	p->control_fd = control[1];
+	p->report_fd = rep[1];
+	p->go_fd = go[0];
+	s->init_pid = clone_init(clone_flags(p), p->cgroup, &s->init_pidfd);
+	/* A cgroup that does not take it (a freezer, a limit) is left out. */
+	if (s->init_pid == -1 && p->cgroup != NULL) {
+		p->cgroup = NULL;
+		first_states(p, s);
+		s->init_pid = clone_init(clone_flags(p), NULL, &s->init_pidfd);
+	}
+	s->cgroup = p->cgroup;
+	if (s->init_pid == -1)
+		goto out;
+	if (s->init_pid == 0) {
+		close(control[0]);
+		close(rep[0]);
+		close(go[1]);
+		init_process(p);
+	}
+	s->control_fd = control[0];
+	s->report_fd = rep[0];
+	s->go_fd = go[1];
+	control[0] = rep[0] = go[1] = -1;
+	result = hand_over(p, s);
+	s->clone_ns = now() - s->begun_at;
+out:
+	if (result == -1)
+		s->error = errno;
+	close_fd(&control[0]);
+	close_fd(&control[1]);
+	close_fd(&rep[0]);
+	close_fd(&rep[1]);
+	close_fd(&go[0]);
+	close_fd(&go[1]);
+	if (result == -1) {
+		end_sharing(p);
+		stop(s);
+	}
+	return result;
+}
+
+/* End it: 0 when the skill's process waits. */
+static int
+finish_once(struct confine_plan *p, struct spawned *s)
+{
+	int result = follow(s, p->shared);
+
+	end_sharing(p);
+	if (result == -1)
+		stop(s);
+	return result;
+}
+
+/* Hosts take user namespaces away in several ways; some let the clone succeed
+ * and refuse what comes after it. */
+static const char *
+advice(int error)
+{
+	if ((error != EPERM && error != EACCES && error != ENOSPC &&
+		error != EUSERS && error != ENOSYS && error != EROFS))
+		return "";
+	return "; look at the sysctls user.max_user_namespaces, "
+	       "kernel.unprivileged_userns_clone and "
+	       "kernel.apparmor_restrict_unprivileged_userns, or use "
+	       "--sandbox best-effort";
+}
+
+static void
+explain(const struct confine_plan *p, const char *step, int error,
+    const struct confine_step *missing, bool started, char *why, size_t whylen)
+{
+	if (!started && p->bundle != NULL)
+		snprintf(why, whylen,
+		    "sandbox: %s: %s; what x-files-sha256 covers is run from a "
+		    "private root only, and there is none here; look at the "
+		    "sysctls user.max_user_namespaces, "
+		    "kernel.unprivileged_userns_clone and "
+		    "kernel.apparmor_restrict_unprivileged_userns",
+		    step, strerror(error));
+	else if (missing == NULL)
+		snprintf(why, whylen, "sandbox: %s: %s%s", step,
+		    strerror(error), started ? "" : advice(error));
+	else
+		snprintf(why, whylen,
+		    "sandbox: %s is required and not available (%s: %s)%s",
+		    missing->name, step, strerror(error), advice(error));
+}
+
+#define OWN_TASKS 2 /* the broker's worker and its thread, which come later */
+
+/* How many tasks of this uid the host has: RLIMIT_NPROC counts them all where
+ * there is no user namespace, also those that nobody has reaped. */
+static unsigned
+tasks_of(uid_t uid)
+{
+	char path[64];
+	struct dirent *e;
+	struct stat st;
+	unsigned n = 0;
+	DIR *d = opendir("/proc");
+
+	while (d != NULL && (e = readdir(d)) != NULL) {
+		if (e->d_name[0] < '1' || e->d_name[0] > '9')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%.20s/task", e->d_name);
+		/* Two links more than it has threads. */
+		if (stat(path, &st) == 0 && st.st_uid == uid)
+			n += st.st_nlink > 3 ? (unsigned)st.st_nlink - 2 : 1;
+	}
+	if (d != NULL)
+		closedir(d);
+	return n;
 }
 
 /* What is shared is the caller's own: root's. */
@@ -476,22 +648,21 @@ take_shares(struct confine_plan *p)
 {
 	struct share *s;
 	size_t i;
-	int map_fd = -1, result = 0;
-	bool asked = false;
+	struct maker maker;
+	int result = 0;
 
+	maker_init(&maker);
 	for (i = 0; i < p->shares.n && result == 0; i++) {
 		s = &p->shares.v[i];
 		if (s->kind == SHARE_EMPTY)
 			continue;
-		if (!asked)
-			map_fd = mapping_namespace(0, p->host_uid);
-		asked = true;
-		s->tree_fd = take_tree(s->source_fd, map_fd);
+		if (maker.pid == -1)
+			maker_start(&maker, 0, p->host_uid);
+		s->tree_fd = take_tree(s->source_fd, maker.map_fd);
 		if (s->tree_fd == -1)
 			result = -1;
 	}
-	if (map_fd != -1)
-		close(map_fd);
+	maker_clear(&maker);
 	return result;
 }
 
@@ -525,46 +696,48 @@ spawn_bind_clear(struct confine_bind *b)
 	close_fd(&b->tree_fd);
 }
 
-/* As root, a fresh detached mount of each for each try: one can be attached
- * once only. */
+/* A detached mount can be attached once only: each try has fresh ones. */
 static int
-take_trees(struct confine_plan *p)
+drop_trees(struct confine_plan *p)
 {
-	struct confine_bind *const binds[] = { &p->skill, &p->self,
-		&p->socket };
+	struct confine_bind *binds[BINDS];
 	size_t i;
 
 	for (i = 0; i < p->shares.n; i++)
 		close_fd(&p->shares.v[i].tree_fd);
-	for (i = 0; i < sizeof(binds) / sizeof(binds[0]); i++)
+	binds_of(p, binds);
+	for (i = 0; i < BINDS; i++)
 		close_fd(&binds[i]->tree_fd);
-	if (!p->root || !p->namespaces)
-		return 0;
-	if (p->bash)
-		return take_shares(p);
-	for (i = 0; i < sizeof(binds) / sizeof(binds[0]); i++) {
-		if (take_bind(binds[i], p->host_uid) == -1)
-			return -1;
-	}
-	return 0;
+	return p->root && p->namespaces && p->bash ? take_shares(p) : 0;
 }
 
-/* Try one configuration. */
+/*
+ * All namespaces with a listener; without a listener where an outer sandbox
+ * has taken it; without namespaces where the host has none for us.
+ */
+static const struct try {
+	bool namespaces, listen;
+} tries[] = { { true, true }, { true, false }, { false, true },
+	{ false, false } };
+
+/* Begin to try one configuration. */
 static int
-start_with(struct confine_plan *p, struct spawned *s, struct trouble *t,
-    bool namespaces, bool listen)
+begin_with(struct confine_plan *p, struct spawned *s, const struct try *t,
+    bool staged)
 {
-	p->namespaces = namespaces;
-	p->listen = listen;
-	p->filter = filter_of(p->bash ? SECCOMP_BASH : SECCOMP_SKILL, listen,
-	    listen && !namespaces);
-	p->silent = filter_of(SECCOMP_SKILL, false, false);
-	if (!namespaces && !p->root)
+	p->landlock_abi = landlock_abi();
+	p->namespaces = t->namespaces;
+	p->listen = t->listen;
+	p->staged = staged;
+	p->filter = filter_of(p->bash ? SECCOMP_BASH : SECCOMP_SKILL, t->listen,
+	    !t->namespaces);
+	p->silent = filter_of(SECCOMP_SKILL, false, !t->namespaces);
+	if (!t->namespaces && !p->root)
 		p->tasks = tasks_of(p->host_uid) + OWN_TASKS;
-	if (take_trees(p) == 0)
-		return start_once(p, s, t);
-	t->step = "private_root";
-	t->error = errno;
+	if (drop_trees(p) == 0)
+		return begin_once(p, s);
+	s->failed = "private_root";
+	s->error = errno;
 	return -1;
 }
 
@@ -582,35 +755,93 @@ has_filter(const struct spawned *s)
 	return false;
 }
 
-/*
- * All namespaces with a listener; without a listener where an outer sandbox
- * has taken it; without namespaces where the host has none for us. What a try
- * has reached is judged as a whole, and only then the skill may go.
- */
+void
+spawn_prepare(struct confine_plan *p, struct spawned *s)
+{
+	/* An ordinary user's init can show what it reaches by itself only, and
+	 * that ends with the old root. */
+	if (!p->root)
+		return;
+	begin_with(p, s, &tries[0], true);
+}
+
+void
+spawn_begin(struct confine_plan *p, struct spawned *s)
+{
+	bool prepared = s->init_pid != -1;
+
+	s->begun = true;
+	if (prepared && give_plan(p, s))
+		return;
+	if (prepared) {
+		end_sharing(p);
+		stop(s);
+	}
+	begin_with(p, s, &tries[0], false);
+}
+
+/* Has the host, or a container around us, set a limit of namespaces to 0? */
+static bool
+has_no_namespaces(void)
+{
+	static const char *const kinds[] = { "user", "mnt", "pid", "net", "ipc",
+		"uts", "cgroup" };
+	char path[64], text[2];
+	bool none = false;
+	size_t i;
+	int fd;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && !none; i++) {
+		snprintf(path, sizeof(path),
+		    "/proc/sys/user/max_%s_namespaces", kinds[i]);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd == -1)
+			continue;
+		none = read(fd, text, sizeof(text)) == 2 && text[0] == '0' &&
+		    text[1] == '\n';
+		close(fd);
+	}
+	return none;
+}
+
+/* Not a host that lacks something, but one that is short of it now. */
+static bool
+is_shortage(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM ||
+	    error == EAGAIN || error == EDQUOT ||
+	    (error == ENOSPC && !has_no_namespaces());
+}
+
+/* What a try has reached is judged as a whole, and only then the skill may go. */
 int
 spawn_start(struct confine_plan *p, struct spawned *s, char *why,
     size_t whylen)
 {
-	static const struct {
-		bool namespaces, listen;
-	} tries[] = { { true, true }, { true, false }, { false, true },
-		{ false, false } };
 	const struct confine_step *missing = NULL;
-	struct trouble t = { "fork", 0 }, first = { NULL, 0 };
+	const char *first = NULL;
 	size_t i, n = sizeof(tries) / sizeof(tries[0]);
+	int first_error = 0;
 
 	if (whylen > 0)
 		why[0] = '\0';
-	p->landlock_abi = landlock_abi();
+	if (!s->begun)
+		spawn_begin(p, s);
 	for (i = 0; i < n; i++) {
-		/* Nothing less than a root of its own holds a Bash call. */
-		if (p->bash && !tries[i].namespaces)
+		/* Nothing less than a root of its own holds a Bash call, and
+		 * keeps files from being exchanged after they were verified. */
+		if ((p->bash || p->bundle != NULL) && !tries[i].namespaces)
+			continue;
+		/* Whoever brings about a shortage must not get less for it. */
+		if (!tries[i].namespaces && !p->best_effort &&
+		    is_shortage(first_error))
 			continue;
 		/* The listener is left out only if it was the trouble. */
-		if (!tries[i].listen && strcmp(t.step, "seccomp") != 0)
+		if (!tries[i].listen && strcmp(s->failed, "seccomp") != 0)
 			continue;
-		if (start_with(p, s, &t, tries[i].namespaces,
-			tries[i].listen) == 0) {
+		if (i > 0)
+			begin_with(p, s, &tries[i], false);
+		if (s->init_pid != -1 && finish_once(p, s) == 0) {
 			missing = confine_missing(s->states, p->best_effort);
 			/* A filter without a listener is better than none. */
 			if (missing == NULL &&
@@ -618,29 +849,39 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 				break;
 			stop(s);
 		}
-		s->failed = t.step;
-		if (first.step == NULL)
-			first = t;
+		if (first == NULL) {
+			first = s->failed;
+			first_error = s->error;
+		}
 	}
-	if (first.step != NULL)
-		explain(&first, i < n ? NULL : missing, i < n, why, whylen);
+	if (first != NULL)
+		explain(p, first, first_error, i < n ? NULL : missing, i < n,
+		    why, whylen);
 	return i < n ? 0 : -1;
 }
 
-int
-spawn_go(struct spawned *s)
+void
+spawn_release(struct spawned *s)
 {
-	struct init_report r;
 	ssize_t n;
 
 	/* It fails only when nobody is there any more; their end is seen by
 	 * their pidfd. */
-	if (write(s->go_fd, "g", 1) != 1)
-		return 0;
+	do
+		n = write(s->go_fd, "g", 1);
+	while (n == -1 && errno == EINTR);
+	close_fd(&s->go_fd);
+}
+
+int
+spawn_executed(struct spawned *s)
+{
+	struct init_report r;
+	ssize_t n;
+
 	do
 		n = read(s->report_fd, &r, sizeof(r));
 	while (n == -1 && errno == EINTR);
-	close_fd(&s->go_fd);
 	close_fd(&s->report_fd);
 	return n == (ssize_t)sizeof(r) ? r.error : 0;
 }
@@ -663,8 +904,10 @@ spawn_deadline(const struct spawned *s, int64_t at)
 }
 
 void
-spawn_kill(const struct spawned *s)
+spawn_kill(struct spawned *s)
 {
+	/* Init does not listen while its skill waits for the word to go. */
+	close_fd(&s->go_fd);
 	if (s->init_pidfd == -1)
 		return;
 	if (s->cgroup != NULL)
@@ -734,6 +977,16 @@ spawn_call_name(int nr, char out[32])
 	return seccomp_call_name(nr, out);
 }
 
+void
+spawn_calls(struct spawn_calls *c)
+{
+	size_t i, n = seccomp_notified(c->text, SPAWN_CALLS_MAX);
+
+	for (i = 0; i < n && i < SPAWN_CALLS_MAX; i++)
+		c->names[i] = c->text[i];
+	c->names[i] = NULL;
+}
+
 int
 spawn_lock_uid(uid_t first, uid_t last, uid_t *uid)
 {
@@ -753,7 +1006,10 @@ spawn_lock_uid(uid_t first, uid_t last, uid_t *uid)
 		errno = EPERM;
 		return -1;
 	}
-	at = arc4random_uniform(count);
+	/* Anywhere to begin with: arc4random would cost pages of state. */
+	if (getrandom(&at, sizeof(at), 0) != (ssize_t)sizeof(at))
+		at = (uint32_t)getpid();
+	at %= count;
 	for (i = 0; i < count; i++) {
 		*uid = first + (at + i) % count;
 		lock.l_start = (off_t)*uid;

@@ -20,13 +20,18 @@ struct spawned {
 	int	 control_fd;	/* to init; a SOCK_SEQPACKET socket */
 	int	 report_fd;
 	int	 go_fd;
+	int	 map_fd;	/* a user namespace that maps us, or -1 */
 	bool	 namespaces;
 	const struct cgroup *cgroup;	/* it was born in, or NULL */
 	uint8_t	 states[CONFINE_STEPS_MAX];	/* enum confine_state */
 	int64_t	 cost_ns[CONFINE_STEPS_MAX];	/* of each step; 0 for clone's */
 	int64_t	 clone_ns;	/* of the clone with all its flags, and the maps */
 	uint8_t	 probes[PROBES_MAX];	/* enum probe_result, with attest */
-	const char *failed;	/* the step at which the last try ended, or NULL */
+	const char *failed;	/* the last step that a try came to; at its end
+				 * the one that failed */
+	int	 error;		/* and its errno */
+	bool	 begun;
+	int64_t	 begun_at;	/* CLOCK_MONOTONIC, nanoseconds: of the try */
 };
 
 /* Close every descriptor but these; -1 stands for none. Sorts them. Only calls
@@ -45,6 +50,22 @@ int	spawn_bind(struct confine_bind *, const char *path);
 void	spawn_bind_clear(struct confine_bind *);
 
 /*
+ * Begin with what is the same for every skill, before it is known for which; of
+ * the plan root, best_effort, host ids, self, cgroup and keep_fd are
+ * settled. spawn_begin, or spawn_kill and spawn_wait, must follow. Optional: where
+ * it fails, or what follows does not fit, spawn_begin begins anew.
+ */
+void	spawn_prepare(struct confine_plan *, struct spawned *);
+
+/*
+ * Begin with the sandbox and come back while init builds it; spawn_start, or
+ * spawn_kill and spawn_wait, must follow. Optional, and it tells nothing:
+ * spawn_start knows how it went. Until then the plan is init's as well, and no
+ * thread may be made.
+ */
+void	spawn_begin(struct confine_plan *, struct spawned *);
+
+/*
  * Build the sandbox up to the point where the skill's process waits for one
  * byte. 0, or -1 with a sentence in why[] that names the step; then nothing of
  * it is left. Namespaces come all or not at all: when it had to do without
@@ -54,8 +75,10 @@ void	spawn_bind_clear(struct confine_bind *);
 int	spawn_start(struct confine_plan *, struct spawned *, char *why,
 	    size_t whylen);
 
-/* Let the skill go. 0 when its program was executed, else its errno. */
-int	spawn_go(struct spawned *);
+/* Let the skill go; then wait for it: 0 when its program was executed, else
+ * the errno. */
+void	spawn_release(struct spawned *);
+int	spawn_executed(struct spawned *);
 
 /* Init sends SIGTERM, then SIGCONT, to every process of the skill. */
 void	spawn_terminate(const struct spawned *);
@@ -64,7 +87,7 @@ void	spawn_terminate(const struct spawned *);
  * SIGKILL to init: the kernel ends everything in the sandbox. Without a PID
  * namespace init is told to do it: it alone has the uid of what it ends.
  */
-void	spawn_kill(const struct spawned *);
+void	spawn_kill(struct spawned *);
 
 /* After spawn_kill: wait until init is gone, and with it what was below it. */
 void	spawn_wait(const struct spawned *);
@@ -103,6 +126,14 @@ struct spawn_message {
 
 /* The name of a system call, for rows. */
 const char *spawn_call_name(int nr, char out[32]);
+
+/* All names that a SPAWN_ATTEMPT can have, but for "unknown"; NULL ends them. */
+#define SPAWN_CALLS_MAX	126
+struct spawn_calls {
+	char	 text[SPAWN_CALLS_MAX][32];
+	const char *names[SPAWN_CALLS_MAX + 1];
+};
+void	 spawn_calls(struct spawn_calls *);
 
 /* Receive one message from init; never blocks. */
 enum spawn_event spawn_receive(const struct spawned *, struct spawn_message *);

@@ -33,10 +33,11 @@
 
 /*
  * The command is read from a descriptor, so that it stands in no argument
- * vector; it is evaluated as "bash -c" does.
+ * vector; it is evaluated as "bash -c" does, whatever it begins with, and the
+ * variable that held it is gone by then.
  */
 static const char command_line[] =
-    "IFS= read -r -d '' -u 6; exec 6<&-; eval \"$REPLY\"";
+    "IFS= read -r -d '' -u 6; exec 6<&-; eval \"unset REPLY;$REPLY\"";
 _Static_assert(CONFINE_COMMAND_FD == 6, "as command_line says");
 
 struct child {
@@ -111,7 +112,7 @@ are_streams(const int fds[SPAWNER_FDS])
 /* Until its end, or until it may not go on. */
 static void
 watch(const struct spawner *s, uint64_t id, const struct shares *shares,
-    const struct spawned *box)
+    struct spawned *box)
 {
 	struct pollfd end = { box->init_pidfd, POLLIN, 0 };
 	int code;
@@ -168,6 +169,7 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 		    CONFINE_FDS_FREE);
 	for (i = 0; i < SPAWNER_FDS; i++)
 		close(fds[i]);
+	plan.bundle = NULL;
 	spawn_bind_init(&plan.skill);
 	spawn_bind_init(&plan.self);
 	spawn_bind_init(&plan.socket);
@@ -182,8 +184,7 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 	spawn_init(&box);
 	if (spawn_start(&plan, &box, why, sizeof(why)) == -1) {
 		fail(s, request->id,
-		    box.failed != NULL &&
-			    strcmp(box.failed, "working_directory") == 0
+		    strcmp(box.failed, "working_directory") == 0
 			? SPAWNER_NO_CWD
 			: SPAWNER_NO_SANDBOX,
 		    why);
@@ -201,7 +202,8 @@ do_bash(const struct spawner *s, const struct spawner_message *request,
 	close(plan.command_fd);
 	for (i = 0; i < 3; i++)
 		close(plan.stdio[i]);
-	code = spawn_go(&box);
+	spawn_release(&box);
+	code = spawn_executed(&box);
 	if (code != 0) {
 		spawn_kill(&box);
 		fail(s, request->id, SPAWNER_NO_SANDBOX, strerror(code));

@@ -435,21 +435,45 @@ byte_at(struct walk *w, const yaml_mark_t *mark)
 	return w->at_byte < w->src->len ? w->src->text[w->at_byte] : '\0';
 }
 
+/* Where a line begins, by its number from 0; the end when there is none. */
+static const char *
+line_at(const struct walk *w, size_t line)
+{
+	const char *p = w->src->text, *end = p + w->src->len, *lf;
+
+	for (; line > 0; line--) {
+		lf = memchr(p, '\n', (size_t)(end - p));
+		if (lf == NULL)
+			return end;
+		p = lf + 1;
+	}
+	return p;
+}
+
+static const char *
+line_end(const struct walk *w, const char *p)
+{
+	const char *end = w->src->text + w->src->len, *lf;
+
+	lf = memchr(p, '\n', (size_t)(end - p));
+	return lf != NULL ? lf : end;
+}
+
+static const char *
+past_blanks(const char *p, const char *end)
+{
+	while (p < end && *p == ' ')
+		p++;
+	return p;
+}
+
 /* Does the line have a tab among its leading blanks? */
 static bool
 tab_indented(const struct walk *w, const yaml_mark_t *mark)
 {
-	const char *p = w->src->text, *end = p + w->src->len, *lf;
-	size_t line;
+	const char *p = line_at(w, mark->line), *end = line_end(w, p);
 
-	for (line = 0; line < mark->line; line++) {
-		lf = memchr(p, '\n', (size_t)(end - p));
-		if (lf == NULL)
-			return false;
-		p = lf + 1;
-	}
-	while (p < end && *p == ' ')
-		p++;
+	p = past_blanks(p, end);
 	return p < end && *p == '\t';
 }
 
@@ -457,18 +481,8 @@ tab_indented(const struct walk *w, const yaml_mark_t *mark)
 static char
 value_start(const struct walk *w, const yaml_mark_t *mark)
 {
-	const char *p = w->src->text, *end = p + w->src->len, *lf, *colon;
-	size_t line;
+	const char *p = line_at(w, mark->line), *end = line_end(w, p), *colon;
 
-	for (line = 0; line < mark->line; line++) {
-		lf = memchr(p, '\n', (size_t)(end - p));
-		if (lf == NULL)
-			return '\0';
-		p = lf + 1;
-	}
-	lf = memchr(p, '\n', (size_t)(end - p));
-	if (lf != NULL)
-		end = lf;
 	colon = memchr(p, ':', (size_t)(end - p));
 	if (colon != NULL)
 		p = colon + 1;
@@ -483,18 +497,143 @@ one_of(char c, const char *set)
 	return c != '\0' && strchr(set, c) != NULL;
 }
 
+/* Is it "key:value"? What stands before "//" is the scheme of a URL. */
+static bool
+glued(const char *p, const char *end)
+{
+	const char *colon = memchr(p, ':', (size_t)(end - p));
+
+	return colon != NULL && end - colon > 1 && !one_of(colon[1], " \t\r") &&
+	       (end - colon < 3 || memcmp(colon, "://", 3) != 0);
+}
+
+/* Is it a key whose value begins on the next line? */
+static bool
+key_alone(const char *p, const char *end)
+{
+	const char *colon = memchr(p, ':', (size_t)(end - p));
+
+	if (colon == NULL)
+		return false;
+	p = past_blanks(colon + 1, end);
+	return p == end || one_of(*p, "#\r");
+}
+
+/*
+ * The first keys of a mapping are one text with the line below when no blank
+ * follows their colons, which is noticed at the first good key. Moves the mark
+ * to the first of those above it. A line within a longer text looks the same,
+ * but no mapping starts there.
+ */
+static void
+to_glued(const struct walk *w, yaml_mark_t *mark)
+{
+	const char *p = w->src->text, *last = p + w->src->len, *end, *word;
+	bool starts = true, found = false;
+	yaml_mark_t at = {0};
+	size_t line;
+
+	for (line = 0; line < mark->line && p < last; line++, p = end + 1) {
+		end = line_end(w, p);
+		word = past_blanks(p, end);
+		if (word == end || one_of(*word, "#\r"))
+			continue;
+		while (end - word > 1 && memcmp(word, "- ", 2) == 0) {
+			word = past_blanks(word + 1, end);
+			starts = true;
+		}
+		if (!glued(word, end)) {
+			found = false;
+		} else if (starts && !found) {
+			found = true;
+			at.line = line;
+			at.column = (size_t)(word - p);
+		}
+		/* behind a marker, too: it stands on the first line only */
+		starts = key_alone(word, end) || (line == 0 && *word == '-');
+	}
+	if (found)
+		*mark = at;
+}
+
+/* Does the marked line begin no further right than the other one? */
+static bool
+outside(
+    const struct walk *w, const yaml_mark_t *mark, const yaml_mark_t *opened)
+{
+	const char *p = line_at(w, mark->line), *q = line_at(w, opened->line);
+
+	return mark->line != opened->line &&
+	       past_blanks(p, line_end(w, p)) - p <=
+		   past_blanks(q, line_end(w, q)) - q;
+}
+
+/*
+ * Where the mistake is. libyaml notices some only further down: an open quote
+ * at the end, an open bracket in the next field, a key without colon or blank
+ * at the next line; what is no alias begins with its star.
+ */
+static yaml_mark_t
+mistake(const struct walk *w, const yaml_parser_t *parser)
+{
+	static const struct {
+		const char *context, *problem;
+	} early[] = {
+	    {"", "end of stream"},
+	    {"an alias", ""},
+	    {"an anchor", ""},
+	    {"a simple key", "could not find expected ':'"},
+	};
+	yaml_mark_t mark = parser->problem_mark;
+	size_t i;
+
+	if (parser->problem == NULL)
+		return mark;
+	if (strstr(parser->problem, "mapping values are not allowed") != NULL)
+		to_glued(w, &mark);
+	if (parser->context == NULL)
+		return mark;
+	for (i = 0; i < sizeof(early) / sizeof(early[0]); i++)
+		if (strstr(parser->context, early[i].context) != NULL &&
+		    strstr(parser->problem, early[i].problem) != NULL)
+			return parser->context_mark;
+	if (strstr(parser->context, "a flow ") != NULL &&
+	    outside(w, &mark, &parser->context_mark))
+		return parser->context_mark;
+	return mark;
+}
+
+/* Is the mistake a key whose colon has no blank after it? */
+static bool
+no_blank(
+    const struct walk *w, const yaml_parser_t *parser, const yaml_mark_t *at)
+{
+	const char *p = line_at(w, at->line);
+
+	if (strstr(parser->problem, "mapping values are not allowed") == NULL &&
+	    strstr(parser->problem, "could not find expected ':'") == NULL)
+		return false;
+	return at->line != parser->problem_mark.line &&
+	       glued(p, line_end(w, p));
+}
+
 /* What to write instead, for the classic mistakes. */
 static const char *
-advice(struct walk *w, const yaml_parser_t *parser)
+advice(struct walk *w, const yaml_parser_t *parser, const yaml_mark_t *at)
 {
 	const yaml_mark_t *mark = &parser->problem_mark;
 	const yaml_mark_t *context = &parser->context_mark;
 
 	if (parser->problem == NULL)
 		return "";
+	if (no_blank(w, parser, at))
+		return "; put a blank after the colon: \"key: value\"";
 	if (strstr(parser->problem, "mapping values are not allowed") != NULL)
 		return "; a value with a colon and a blank in it needs quotes: "
 		       "\"Use when: ...\"";
+	if (strstr(parser->problem, "could not find expected ':'") != NULL &&
+	    !one_of(byte_at(w, at), "{["))
+		return "; write \"key: value\" with a colon and a blank";
 	if (byte_at(w, mark) == '\t' || tab_indented(w, mark) ||
 	    strstr(parser->problem, "tab character") != NULL)
 		return "; indent with blanks, not with tabs";
@@ -505,15 +644,14 @@ advice(struct walk *w, const yaml_parser_t *parser)
 		strstr(parser->context, "anchor") != NULL ||
 		strstr(parser->context, "a tag") != NULL))
 		return QUOTE_IT;
-	if (one_of(value_start(w, mark), "{[") ||
+	if (one_of(byte_at(w, at), "{[") ||
+	    one_of(value_start(w, mark), "{[") ||
 	    (parser->context != NULL && one_of(value_start(w, context), "{[")))
 		return "; text that begins with { or [, or that has braces, "
 		       "brackets or commas inside a list in brackets, needs "
 		       "quotes: \"{src,test}/**\"; else close what was opened";
 	if (strstr(parser->problem, "unexpected end of stream") != NULL)
 		return "; close the quotes that were opened";
-	if (strstr(parser->problem, "could not find expected ':'") != NULL)
-		return "; write \"key: value\" with a colon and a blank";
 	if (strstr(parser->problem, "escape") != NULL)
 		return "; write two backslashes in double quotes, or use "
 		       "single "
@@ -525,21 +663,25 @@ advice(struct walk *w, const yaml_parser_t *parser)
 /*
  * libyaml looks ahead, so its error may come before the event of the key that
  * the error belongs to: the last line at or before the mark that begins with a
- * word and a colon tells it. field stays as it is when there is none.
+ * word and a colon tells it, the marked one by a word alone. field stays as it
+ * is when there is none.
  */
 static void
 key_above(
     const struct walk *w, const yaml_mark_t *mark, char *field, size_t size)
 {
 	static const char word[] = "abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. ";
 	const char *p = w->src->text, *end = p + w->src->len, *q;
 	size_t line;
 
 	for (line = 0; line <= mark->line; line++) {
 		for (q = p; q < end && one_of(*q, word);)
 			q++;
-		if (q > p && q < end && *q == ':')
+		if (q > p && !one_of(*p, " -") &&
+		    ((q < end && *q == ':') ||
+			(line == mark->line &&
+			    (q == end || one_of(*q, "\r\n")))))
 			yaml_printable(field, size, p, (size_t)(q - p));
 		q = memchr(p, '\n', (size_t)(end - p));
 		if (q == NULL)
@@ -548,11 +690,33 @@ key_above(
 	}
 }
 
+/*
+ * Back to a mark that lies before what libyaml has read: what begins further
+ * right has ended there, and so has a list that begins where its mapping does;
+ * of a mapping that begins there the key is another one.
+ */
+static void
+back_to(struct walk *w, const yaml_mark_t *mark)
+{
+	unsigned column = column_of(mark);
+	struct level *top;
+
+	while (
+	    w->depth > 1 && (w->levels[w->depth - 1].item->column > column ||
+				w->levels[w->depth - 2].item->column >= column))
+		w->depth--;
+	if (w->depth == 0)
+		return;
+	top = &w->levels[w->depth - 1];
+	if (top->item->column == column)
+		top->key = NULL;
+}
+
 /* libyaml's own error ends the walk. */
 static int
 library_error(struct walk *w, const yaml_parser_t *parser)
 {
-	const yaml_mark_t *mark = &parser->problem_mark;
+	yaml_mark_t mark = mistake(w, parser);
 	char message[MESSAGE_MAX], path[FIELD_MAX];
 
 	if (parser->error == YAML_MEMORY_ERROR) {
@@ -564,18 +728,16 @@ library_error(struct walk *w, const yaml_parser_t *parser)
 	    parser->context != NULL ? parser->context : "",
 	    parser->context != NULL ? ", " : "",
 	    parser->problem != NULL ? parser->problem : "unreadable",
-	    advice(w, parser));
-	/* An open quote is missed where it was opened, not at the end. */
-	if (parser->context != NULL && parser->problem != NULL &&
-	    strstr(parser->problem, "end of stream") != NULL)
-		mark = &parser->context_mark;
+	    advice(w, parser, &mark));
 	w->tree->whole = false;
 	w->ended = true;
+	if (mark.line != parser->problem_mark.line)
+		back_to(w, &mark);
 	path_here(w, NULL, path, sizeof(path));
 	if (path[0] == '\0')
-		key_above(w, mark, path, sizeof(path));
-	w->src->report(w->src->arg, YAML_FAULT_SYNTAX, path, line_of(w, mark),
-	    column_of(mark), message);
+		key_above(w, &mark, path, sizeof(path));
+	w->src->report(w->src->arg, YAML_FAULT_SYNTAX, path, line_of(w, &mark),
+	    column_of(&mark), message);
 	return 0;
 }
 

@@ -1,9 +1,9 @@
 /*
- * The commands for authors. They judge with the same reader and the same
- * operator's ceilings as a run does, so that what passes here runs there. The
- * directories may be anybody's: nothing in them is executed, nothing but
- * SKILL.md is read, no link is followed, and what is echoed cannot play with
- * the terminal.
+ * validate: it judges with the same reader and the same operator's ceilings as
+ * a run does, so that what passes here runs there. The directories may be
+ * anybody's: nothing in them is executed, nothing is read but SKILL.md and what
+ * its x-files-sha256 covers, no link is followed, and what is echoed cannot play
+ * with the terminal.
  */
 
 #include "supervisor/author.h"
@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,26 +24,35 @@
 
 #include <cjson/cJSON.h>
 
+#include "enforce/bundle.h"
+#include "enforce/excerpt.h"
 #include "enforce/glob.h"
 #include "enforce/manifest.h"
+#include "enforce/trust.h"
+#include "supervisor/caution.h"
+#include "supervisor/exit.h"
 #include "supervisor/settings.h"
+#include "supervisor/terminal.h"
 #include "tools/registry.h"
 
-/* SPEC 1, exit status of all commands but run. */
-enum status {
-	STATUS_FINE = 0,
-	STATUS_FAILED = 1,
-	STATUS_USAGE = 2,
-	STATUS_CONFIG = 3,
-	STATUS_INVALID = 6
-};
+#define GUTTER 8   /* "  123 | " */
 
 struct validate {
 	bool json;
 	const char *broker_version;
 	const char *config;
 	struct settings settings;
+	size_t columns; /* of the terminal; 0: it is none */
+	const char *home;
 	cJSON *results; /* an array, with json */
+};
+
+/* A SKILL.md and what messages call it. */
+struct source {
+	const struct validate *v;
+	const char *path;
+	char *text;
+	size_t len;
 };
 
 static const char validate_usage[] =
@@ -66,7 +76,7 @@ static cJSON *
 need(cJSON *made)
 {
 	if (made == NULL)
-		errx(STATUS_FAILED, "out of memory");
+		errx(EXIT_FAILED, "out of memory");
 	return made;
 }
 
@@ -85,40 +95,69 @@ skill_path(char *out, size_t size, const char *dir, const char *name)
 	manifest_printable(out, size, path);
 }
 
+/* On a terminal, the line that a message is about, and a mark below. */
 static void
-print_errors(const char *path, const struct manifest *m)
+print_place(const struct source *src, unsigned line, unsigned column)
+{
+	struct excerpt x;
+	bool color = terminal_color();
+
+	if (src->v->columns == 0 ||
+	    !excerpt_make(&x, src->text, src->len, line, column,
+		src->v->columns > GUTTER ? src->v->columns - GUTTER : 0))
+		return;
+	printf("%5u | %s\n      | %*s%s^%s\n", line, x.line, (int)x.indent, "",
+	    color ? "\033[1;31m" : "", color ? "\033[0m" : "");
+}
+
+/* Fields that other products have in a file of this name. */
+static bool
+is_other_kind(const struct manifest *m)
+{
+	size_t i;
+
+	for (i = 0; i < m->errors_n; i++)
+		if (m->errors[i].code == MANIFEST_UNKNOWN_FIELD &&
+		    (strcmp(m->errors[i].field, "name") == 0 ||
+			strcmp(m->errors[i].field, "license") == 0 ||
+			strcmp(m->errors[i].field, "metadata") == 0))
+			return true;
+	return false;
+}
+
+static void
+print_errors(const struct source *src, const struct manifest *m)
 {
 	const struct manifest_error *e;
 	size_t i;
 
 	for (i = 0; i < m->errors_n; i++) {
 		e = &m->errors[i];
-		printf("%s:%u:%u: %s: %s: %s\n", path, e->line, e->column,
+		printf("%s:%u:%u: %s: %s: %s\n", src->path, e->line, e->column,
 		    e->field[0] != '\0' ? e->field : "-",
 		    manifest_code_word(e->code), e->message);
+		/* What is not there has no place to show. */
+		if (e->code != MANIFEST_MISSING_FIELD)
+			print_place(src, e->line, e->column);
 	}
 	if (m->errors_dropped > 0)
-		printf("%s: %zu more errors are not listed\n", path,
+		printf("%s: %zu more errors are not listed\n", src->path,
 		    m->errors_dropped);
+	if (is_other_kind(m))
+		printf("%s: note: this is a SKILL.md of another kind; `cyberos "
+		       "skill import` makes one of ours\n",
+		    src->path);
 }
 
-/* A trailing star is one level here; authors often mean the whole tree. */
 static void
-warn_globs(const char *path, const char *field, const struct glob_set *set)
+print_caution(void *arg, const char *field, const struct manifest_place *at,
+    const char *message)
 {
-	const char *glob;
-	char word[256];
-	size_t i, len;
+	const struct source *src = arg;
 
-	for (i = 0; i < glob_set_count(set); i++) {
-		glob = glob_set_pattern(set, i);
-		len = strlen(glob);
-		if (len >= 2 && strcmp(glob + len - 2, "/*") == 0)
-			printf("%s: warning: %s: `%s` is one level only; write "
-			       "`%s*` for all that lies below\n",
-			    path, field,
-			    manifest_printable(word, sizeof(word), glob), word);
-	}
+	printf("%s:%u:%u: %s: warning: %s\n", src->path, at->line, at->column,
+	    field, message);
+	print_place(src, at->line, at->column);
 }
 
 static void
@@ -129,8 +168,11 @@ warn_main(const char *dir, int dir_fd)
 
 	skill_path(path, sizeof(path), dir, "main");
 	if (fstatat(dir_fd, "main", &st, AT_SYMLINK_NOFOLLOW) == -1)
-		printf("%s: warning: %s; the skill cannot run without it\n",
-		    path, strerror(errno));
+		printf("%s: warning: %s; the skill cannot run without it%s\n",
+		    path, strerror(errno),
+		    faccessat(dir_fd, "Makefile", F_OK, 0) == 0
+			? ", run make there"
+			: "");
 	else if (!S_ISREG(st.st_mode))
 		printf("%s: warning: is no regular file; the skill cannot "
 		       "run\n",
@@ -207,6 +249,8 @@ add_result(struct validate *v, const struct manifest *m)
 	need(cJSON_AddStringToObject(object, "version", m->version));
 	add_globs(object, "allowed_memory_scopes", m->memory_scopes);
 	add_strings(object, "allowed_tools", m->tools, m->tools_n);
+	if (m->signer[0] != '\0')
+		need(cJSON_AddStringToObject(object, "signed_by", m->signer));
 	cJSON_AddItemToArray(v->results, object);
 }
 
@@ -216,7 +260,7 @@ static int
 unreadable(struct validate *v, const char *path, int error)
 {
 	enum manifest_code code = MANIFEST_MISSING_FRONTMATTER;
-	int status = STATUS_FAILED;
+	int status = EXIT_FAILED;
 	const char *message;
 
 	switch (error) {
@@ -229,13 +273,13 @@ unreadable(struct validate *v, const char *path, int error)
 	case EINVAL:
 		message = "SKILL.md is no regular file; put the file itself "
 			  "there, not a link";
-		status = STATUS_INVALID;
+		status = EXIT_INVALID;
 		break;
 	case EFBIG:
 		message = "SKILL.md is larger than 1 MiB; move text into files "
 			  "beside it";
 		code = MANIFEST_YAML_PARSE;
-		status = STATUS_INVALID;
+		status = EXIT_INVALID;
 		break;
 	default:
 		message = strerror(error);
@@ -251,46 +295,93 @@ unreadable(struct validate *v, const char *path, int error)
 }
 
 static void
-print_valid(
-    const char *path, const char *dir, int dir_fd, const struct manifest *m)
+warn_files(const char *path, int dir_fd, const struct manifest *m)
 {
-	warn_globs(path, "allowed_memory_scopes", m->memory_scopes);
-	warn_globs(path, "x-allowed-files", m->files);
+	char why[512];
+	struct bundle *b;
+
+	if (m->files_sha256[0] == '\0' || m->signer[0] != '\0')
+		return;
+	b = bundle_read(dir_fd, false, why, sizeof(why));
+	if (b == NULL)
+		printf("%s: warning: x-files-sha256: %s; the skill cannot "
+		       "run\n",
+		    path, why);
+	else if (strcmp(bundle_sha256(b), m->files_sha256) != 0)
+		printf("%s: warning: x-files-sha256: the files of the skill "
+		       "are not those of this hash; the skill cannot run\n",
+		    path);
+	bundle_free(b);
+}
+
+static void
+print_valid(struct source *src, const char *dir, int dir_fd,
+    const struct manifest *m)
+{
+	char why[512];
+
+	if (caution_each(m, src->v->home, print_caution, src) == -1)
+		err(EXIT_FAILED, "%s", src->path);
 	warn_main(dir, dir_fd);
-	printf("%s: valid: %s %s\n", path, m->id, m->version);
+	warn_files(src->path, dir_fd, m);
+	if (!trust_allows(&src->v->settings.policy, m, why, sizeof(why)))
+		printf("%s: warning: signature: %s; the skill is not run "
+		       "here\n",
+		    src->path, why);
+	else if (m->signer[0] != '\0' && m->files_sha256[0] == '\0')
+		printf("%s: warning: signature: it does not cover the skill's "
+		       "files; sign it with `cyberos skill sign`\n",
+		    src->path);
+	printf("%s: valid: %s %s%s%s\n", src->path, m->id, m->version,
+	    m->signer[0] != '\0' ? ", signed by " : "", m->signer);
 }
 
 static int
 validate_one(struct validate *v, const char *dir)
 {
 	struct manifest m = {0};
-	char path[PATH_MAX * 4], *text = NULL;
-	int status;
-	size_t len;
-	int dir_fd;
+	struct bundle *files = NULL;
+	char path[PATH_MAX * 4], why[512];
+	struct source src = {v, path, NULL, 0};
+	int status, dir_fd;
 
 	skill_path(path, sizeof(path), dir, "SKILL.md");
 	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir_fd == -1 || manifest_read(dir_fd, &text, &len) == -1) {
+	if (dir_fd == -1 || manifest_read(dir_fd, &src.text, &src.len) == -1) {
 		status = unreadable(v, path, errno);
 		goto out;
 	}
-	if (manifest_parse(text, len, &v->settings.policy, registry_names(),
-		v->broker_version, &m) == -1)
-		err(STATUS_FAILED, "%s", path);
-	status = m.errors_n == 0 ? STATUS_FINE : STATUS_INVALID;
+	if (manifest_parse(src.text, src.len, &v->settings.policy,
+		registry_names(), v->broker_version, &m) == -1)
+		err(EXIT_FAILED, "%s", path);
+	/* Without a signature it says nothing of the file: warn_files. */
+	if (m.signer[0] != '\0' &&
+	    manifest_check_files(&m, dir_fd, false, &files, why, sizeof(why)) ==
+		-1)
+		errx(EXIT_FAILED, "%s: %s", path, why);
+	bundle_free(files);
+	status = m.errors_n == 0 ? EXIT_FINE : EXIT_INVALID;
 	if (v->json)
 		add_result(v, &m);
 	else if (m.errors_n > 0)
-		print_errors(path, &m);
+		print_errors(&src, &m);
 	else
-		print_valid(path, dir, dir_fd, &m);
+		print_valid(&src, dir, dir_fd, &m);
 out:
 	manifest_clear(&m);
-	free(text);
+	free(src.text);
 	if (dir_fd != -1)
 		close(dir_fd);
 	return status;
+}
+
+/* Whose home a grant should not cover: the caller's. */
+static const char *
+own_home(void)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+
+	return pw == NULL ? NULL : pw->pw_dir;
 }
 
 /* The ceilings that a run would have. */
@@ -318,7 +409,7 @@ validate_options(struct validate *v, int argc, char **argv, int *status)
 	int c;
 
 	optind = 0; /* glibc: begin anew */
-	*status = STATUS_USAGE;
+	*status = EXIT_USAGE;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 'j':
@@ -333,7 +424,7 @@ validate_options(struct validate *v, int argc, char **argv, int *status)
 		case 'h':
 			fputs(validate_usage, stdout);
 			fputs(validate_help, stdout);
-			*status = STATUS_FINE;
+			*status = EXIT_FINE;
 			return false;
 		default:
 			fputs(validate_usage, stderr);
@@ -359,7 +450,7 @@ print_json(const struct validate *v)
 		what = cJSON_GetArrayItem(what, 0);
 	text = cJSON_PrintUnformatted(what);
 	if (text == NULL)
-		errx(STATUS_FAILED, "out of memory");
+		errx(EXIT_FAILED, "out of memory");
 	puts(text);
 	cJSON_free(text);
 }
@@ -374,11 +465,13 @@ author_validate(int argc, char **argv)
 	if (!validate_options(&v, argc, argv, &status))
 		return status;
 	if (load_policy(&v) == -1) {
-		status = STATUS_CONFIG;
+		status = EXIT_CONFIG;
 		goto out;
 	}
+	v.columns = terminal_columns();
+	v.home = own_home();
 	v.results = need(cJSON_CreateArray());
-	status = STATUS_FINE;
+	status = EXIT_FINE;
 	for (i = optind; i < argc; i++) {
 		one = validate_one(&v, argv[i]);
 		if (one > status)
@@ -388,7 +481,7 @@ author_validate(int argc, char **argv)
 		print_json(&v);
 	if (fflush(stdout) == EOF) {
 		warn("standard output");
-		status = STATUS_FAILED;
+		status = EXIT_FAILED;
 	}
 out:
 	cJSON_Delete(v.results);

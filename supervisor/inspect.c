@@ -4,8 +4,8 @@
  */
 
 #include <sys/file.h>
+#include <sys/stat.h>
 
-#include <dirent.h>
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,12 +20,18 @@
 #include "audit/anchor.h"
 #include "audit/clock.h"
 #include "audit/counters.h"
+#include "audit/hostpage.h"
 #include "audit/json.h"
 #include "audit/store.h"
+#include "broker/broker.h"
 #include "supervisor/commands.h"
 #include "supervisor/exit.h"
+#include "supervisor/inspect.h"
+#include "supervisor/outfile.h"
 #include "supervisor/settings.h"
 #include "tools/registry.h"
+
+#define STATUS_MAX ((size_t)64 << 20) /* bytes of it: some 200,000 at once */
 
 struct live {
 	char id[37];
@@ -38,9 +44,11 @@ struct live {
 };
 
 struct status {
+	const struct store *store;
 	const char *tenant; /* NULL: all */
 	struct live *live;  /* of this tenant */
 	size_t n, size;
+	char day[CLOCK_DAY_SIZE]; /* today's */
 	struct anchor_totals today; /* of the host */
 	uint64_t waiting;
 };
@@ -76,14 +84,19 @@ list_live(struct status *st, const struct counters *c)
 
 /* One whose page is not there or not whole begins or ends right now. */
 static int
-look_at_one(const struct store *s, const char *id, struct status *st)
+look_at_live(void *arg, const char *id)
 {
+	struct status *st = arg;
+	const struct store *s = st->store;
+	struct segment_totals today;
 	struct counters c;
 	char name[64];
 	int fd, result;
 
+	if (!store_running(s, id))
+		return 0;
 	snprintf(name, sizeof(name), "%.36s.status", id);
-	fd = openat(s->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = store_file(s->run_fd, name, O_RDONLY);
 	if (fd == -1)
 		return 0;
 	result = counters_read(fd, &c);
@@ -91,38 +104,15 @@ look_at_one(const struct store *s, const char *id, struct status *st)
 	if (result == -1 || strcmp(c.invocation_id, id) != 0 ||
 	    !store_is_uuid(c.tenant_id))
 		return 0;
-	st->today.calls += counters_get(&c, calls);
-	st->today.denied += counters_get(&c, denied);
-	st->today.errors += counters_get(&c, errors);
-	st->today.timeouts += counters_get(&c, timeouts);
+	today = counters_since(&c, st->day);
+	st->today.calls += today.calls;
+	st->today.denied += today.denied;
+	st->today.errors += today.errors;
+	st->today.timeouts += today.timeouts;
 	st->waiting += counters_get(&c, waiting);
 	if (st->tenant != NULL && strcmp(st->tenant, c.tenant_id) != 0)
 		return 0;
 	return list_live(st, &c);
-}
-
-static int
-look_at_live(const struct store *s, struct status *st)
-{
-	struct dirent *e;
-	char id[37];
-	DIR *d;
-	int fd, result = 0;
-
-	fd = openat(s->run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d = fd == -1 ? NULL : fdopendir(fd);
-	if (d == NULL)
-		return -1;
-	while (result == 0 && (e = readdir(d)) != NULL) {
-		if (strlen(e->d_name) != 41 ||
-		    strcmp(e->d_name + 36, ".lock") != 0)
-			continue;
-		strlcpy(id, e->d_name, sizeof(id));
-		if (store_is_uuid(id) && store_running(s, id))
-			result = look_at_one(s, id, st);
-	}
-	closedir(d);
-	return result;
 }
 
 static int
@@ -136,34 +126,57 @@ by_start(const void *a, const void *b)
 }
 
 static void
-print_json(const struct status *st)
+put_live(struct buf *b, const struct live *l)
 {
 	char stamp[CLOCK_STAMP_SIZE];
-	const struct live *l;
-	struct buf skill;
+
+	clock_stamp(l->started_wall, stamp);
+	buf_printf(b, "{\"invocation_id\":\"%s\",\"skill_id\":", l->id);
+	json_put_string(b, l->skill, strlen(l->skill));
+	buf_printf(b, ",\"tenant_id\":\"%s\",\"pid\":%" PRId64
+	    ",\"started_at\":\"%s\",\"calls\":%" PRIu64
+	    ",\"denied\":%" PRIu64 ",\"remaining_ms\":%" PRId64 "}",
+	    l->tenant, l->pid, stamp, l->calls, l->denied, l->remaining_ms);
+}
+
+/* The members, without braces. */
+static void
+put_json(struct buf *b, const struct status *st)
+{
 	size_t i;
 
-	printf("{\"active_invocations\":%zu,\"tool_calls_today\":%" PRIu64
-	       ",\"denied_today\":%" PRIu64 ",\"errors_today\":%" PRIu64
-	       ",\"timeouts_today\":%" PRIu64 ",\"spooled_rows\":%" PRIu64
-	       ",\"version\":\"" CYBEROS_VERSION "\",\"invocations\":[",
+	buf_printf(b, "\"active_invocations\":%zu,\"tool_calls_today\":%" PRIu64
+	    ",\"denied_today\":%" PRIu64 ",\"errors_today\":%" PRIu64
+	    ",\"timeouts_today\":%" PRIu64 ",\"spooled_rows\":%" PRIu64
+	    ",\"version\":\"" CYBEROS_VERSION "\",\"invocations\":[",
 	    st->n, st->today.calls, st->today.denied, st->today.errors,
 	    st->today.timeouts, st->waiting);
 	for (i = 0; i < st->n; i++) {
-		l = &st->live[i];
-		clock_stamp(l->started_wall, stamp);
-		buf_init(&skill, 1024);
-		json_put_string(&skill, l->skill, strlen(l->skill));
-		printf("%s{\"invocation_id\":\"%s\",\"skill_id\":%.*s,"
-		       "\"tenant_id\":\"%s\",\"pid\":%" PRId64
-		       ",\"started_at\":\"%s\",\"calls\":%" PRIu64
-		       ",\"denied\":%" PRIu64 ",\"remaining_ms\":%" PRId64 "}",
-		    i == 0 ? "" : ",", l->id, (int)skill.len, skill.data,
-		    l->tenant, l->pid, stamp, l->calls, l->denied,
-		    l->remaining_ms);
-		buf_clear(&skill);
+		if (i > 0)
+			buf_putc(b, ',');
+		put_live(b, &st->live[i]);
 	}
-	printf("]}\n");
+	buf_putc(b, ']');
+}
+
+static int
+print_json(const struct status *st)
+{
+	struct buf b;
+	int result = EXIT_FINE;
+
+	buf_init(&b, STATUS_MAX);
+	buf_putc(&b, '{');
+	put_json(&b, st);
+	buf_puts(&b, "}\n");
+	if (b.failed) {
+		warnx("status: %s", strerror(errno));
+		result = EXIT_FAILED;
+	} else {
+		fwrite(b.data, 1, b.len, stdout);
+	}
+	buf_clear(&b);
+	return result;
 }
 
 static void
@@ -204,11 +217,12 @@ print_human(const struct status *st)
 static int
 collect(const struct store *s, struct status *st)
 {
-	char day[CLOCK_DAY_SIZE];
 	struct anchor_totals closed;
 
-	clock_day(clock_wall(), day);
-	if (look_at_live(s, st) == -1 || anchor_totals(s, day, &closed) == -1)
+	st->store = s;
+	if (anchor_day(s, st->day) == -1 ||
+	    store_run_each(s, ".lock", look_at_live, st) == -1 ||
+	    anchor_totals(s, st->day, &closed) == -1)
 		return -1;
 	st->today.calls += closed.calls;
 	st->today.denied += closed.denied;
@@ -219,23 +233,28 @@ collect(const struct store *s, struct status *st)
 	return 0;
 }
 
-/* A store that is not there yet is one in which nothing has happened. */
+int
+inspect_put_status(const struct store *s, struct buf *b)
+{
+	struct status st;
+	int result;
+
+	memset(&st, 0, sizeof(st));
+	result = collect(s, &st);
+	if (result == 0)
+		put_json(b, &st);
+	free(st.live);
+	return result == 0 && !b->failed ? 0 : -1;
+}
+
 static int
 status_of(const char *path, struct status *st)
 {
 	struct store store;
-	int result = EXIT_FINE;
+	int result = settings_open_any(path, &store);
 
-	if (store_look(&store, path) == -1) {
-		if (errno == ENOENT)
-			return EXIT_FINE;
-		warnx("store %s: %s", path, errno == EPERM
-			? "must be a directory of yours that nobody else can "
-			  "write, and no link"
-			: strerror(errno));
-		return errno == EPERM || errno == EACCES ? EXIT_DENIED
-							 : EXIT_FAILED;
-	}
+	if (result != EXIT_FINE || store.run_fd == -1)
+		return result;
 	if (collect(&store, st) == -1) {
 		warn("status");
 		result = EXIT_FAILED;
@@ -322,8 +341,149 @@ inspect_status(int argc, char **argv)
 	if (result == EXIT_FINE && human)
 		print_human(&st);
 	else if (result == EXIT_FINE)
-		print_json(&st);
+		result = print_json(&st);
 	free(st.live);
+	settings_clear(&settings);
+	return result;
+}
+
+/* --- metrics --- */
+
+struct metrics_wish {
+	bool openmetrics;
+	const char *output; /* NULL: standard output */
+};
+
+static int
+read_metrics(const char *path, struct metrics *m)
+{
+	struct broker_names names;
+	struct store store;
+	int result = settings_open_any(path, &store);
+
+	if (result != EXIT_FINE)
+		return result;
+	broker_names(&names);
+	if (store.run_fd == -1) {
+		memset(m, 0, sizeof(*m));
+		tally_init(&m->tally, &names.names);
+		m->since = m->now = clock_wall();
+		return EXIT_FINE;
+	}
+	if (hostpage_read(&store, &names.names, m) == -1) {
+		warn("metrics");
+		result = EXIT_FAILED;
+	}
+	store_close(&store);
+	return result;
+}
+
+/* Whole or not at all, and for whoever collects it to read, whatever our umask:
+ * there are words of our lists in it and numbers. */
+static int
+write_metrics(const char *path, const struct buf *b)
+{
+	struct outfile o;
+	int result = EXIT_FINE;
+
+	outfile_init(&o);
+	if (outfile_open(&o, path) == -1 || fchmod(o.fd, 0644) == -1 ||
+	    outfile_commit(&o, b->data, b->len) == -1) {
+		warnx("--output %s: %s", path, errno == EINVAL
+			? "is there and is not a regular file"
+			: strerror(errno));
+		result = EXIT_FAILED;
+	}
+	outfile_clear(&o);
+	return result;
+}
+
+static int
+metrics_of(const char *path, const struct metrics_wish *wish)
+{
+	struct metrics *m = calloc(1, sizeof(*m));
+	struct buf b;
+	int result;
+
+	if (m == NULL)
+		err(EXIT_FAILED, NULL);
+	buf_init(&b, 1024 * 1024);
+	result = read_metrics(path, m);
+	if (result == EXIT_FINE &&
+	    metrics_text(&b, m, wish->openmetrics) == -1) {
+		warn("metrics");
+		result = EXIT_FAILED;
+	}
+	if (result == EXIT_FINE && wish->output != NULL)
+		result = write_metrics(wish->output, &b);
+	else if (result == EXIT_FINE)
+		fwrite(b.data, 1, b.len, stdout);
+	buf_clear(&b);
+	free(m);
+	return result;
+}
+
+static const char metrics_usage[] =
+    "usage: cyberos skill broker metrics [--openmetrics] [--output FILE]\n"
+    "           [--store DIR] [--config FILE]\n";
+
+static const char metrics_help[] =
+    "\n"
+    "What this store's brokers have counted, as Prometheus text 0.0.4.\n"
+    "\n"
+    "  --openmetrics  OpenMetrics 1.0.0 instead\n"
+    "  --output FILE  replace FILE in one step, with mode 0644: for the\n"
+    "                 textfile collector of node_exporter, FILE.prom\n"
+    "  --store DIR    where ledger and memory live\n"
+    "  --config FILE  operator's configuration\n"
+    "  --help         this text\n"
+    "\n"
+    "Exit status: 0 fine, 1 failed, 2 usage, 3 configuration, 5 not "
+    "permitted.\n";
+
+int
+inspect_metrics(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "openmetrics", no_argument, NULL, 'm' },
+		{ "output", required_argument, NULL, 'o' },
+		{ "store", required_argument, NULL, 's' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "help", no_argument, NULL, 'H' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct settings_options o = { NULL, NULL, NULL, NULL, NULL };
+	struct metrics_wish wish = { false, NULL };
+	struct settings settings;
+	char why[1024];
+	int opt, result = EXIT_CONFIG;
+
+	optind = 0; /* glibc: begin anew */
+	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (opt == 'm') {
+			wish.openmetrics = true;
+		} else if (opt == 'o') {
+			wish.output = optarg;
+		} else if (opt == 's') {
+			o.store = optarg;
+		} else if (opt == 'c') {
+			o.config = optarg;
+		} else if (opt == 'H') {
+			printf("%s%s", metrics_usage, metrics_help);
+			return EXIT_FINE;
+		} else {
+			fputs(metrics_usage, stderr);
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		fputs(metrics_usage, stderr);
+		return EXIT_USAGE;
+	}
+	if (settings_load(&settings, &o, why, sizeof(why)) == -1)
+		warnx("%s", why);
+	else
+		result = metrics_of(settings.store, &wish);
 	settings_clear(&settings);
 	return result;
 }

@@ -188,7 +188,7 @@ verify_of(const struct asked *a, const struct verify_wish *wish)
 		w.progress = show_progress;
 		w.arg = &p;
 	}
-	result = settings_look(&a->options, &store);
+	result = settings_look(&a->options, &store, NULL);
 	if (result != EXIT_FINE) {
 		free(r);
 		return result;

@@ -10,6 +10,7 @@
 #include "supervisor/author.h"
 #include "supervisor/commands.h"
 #include "supervisor/exit.h"
+#include "supervisor/sign.h"
 
 static const struct command {
 	const char *words;
@@ -19,6 +20,8 @@ static const struct command {
 } commands[] = {
 	{ "skill broker run", "[OPTIONS] SKILL [-- ARG...]", run_main,
 	    "run one skill to its end" },
+	{ "skill broker supervise", "[--max N] [OPTIONS]", supervise_main,
+	    "run many: requests in, events out, one JSON a line" },
 	{ "skill broker status", "[--json|--human]", inspect_status,
 	    "what runs now, and today's totals" },
 	{ "skill broker tail", "--invocation ID [--json] [--wait SECONDS]",
@@ -28,15 +31,31 @@ static const struct command {
 	{ "skill broker verify",
 	    "[--invocation ID|--day DAY] [--expect HSEQ:HASH] [--json]",
 	    ledger_verify, "prove the ledger intact, or name what is not" },
+	{ "skill broker metrics", "[--openmetrics] [--output FILE]",
+	    inspect_metrics, "what was counted, as Prometheus text" },
 	{ "skill broker sweep", "", sweep_main,
 	    "clean up after brokers and supervisors that died" },
+	{ "skill broker quarantine", "list|release KEY|SKILL", quarantine_main,
+	    "skills that tried to escape: show them, let one go" },
 	{ "skill broker doctor", "[--json]", doctor_main,
 	    "what this host can enforce, tried" },
+	{ "skill broker bench", "[--json]", bench_main,
+	    "what a start and a call cost here, and what is left" },
 	{ "skill broker tools", "", inspect_tools,
 	    "every tool with its JSON Schema" },
 	{ "skill validate", "DIR...", author_validate,
 	    "check SKILL.md and say what to change" },
-	{ "skill call", "TOOL [JSON | key=value ...]", client_call,
+	{ "skill scaffold", "ID [DIR] [--lang LANGUAGE]", scaffold_main,
+	    "begin a skill that runs" },
+	{ "skill try", "[OPTIONS] DIR [-- ARG...]", try_main,
+	    "run a skill in a store that is thrown away, and tell" },
+	{ "skill import", "DIR [OUT] [--id ID]", import_main,
+	    "make a skill of a SKILL.md of another kind" },
+	{ "skill keygen", "[FILE]", sign_keygen,
+	    "make a key that signs skills" },
+	{ "skill sign", "DIR --key FILE", sign_skill,
+	    "sign a skill and all its files" },
+	{ "skill call", "TOOL [JSON | - | key=value ...]", client_call,
 	    "inside the sandbox: one tool call" },
 };
 

@@ -71,8 +71,7 @@ outfile_open(struct outfile *o, const char *path)
 		errno = EINVAL;
 		return -1;
 	}
-	snprintf(o->temp, sizeof(o->temp), ".cyberos-%08x%08x.tmp",
-	    arc4random(), arc4random());
+	stray_name(o->temp);
 	snprintf(o->temp_path, sizeof(o->temp_path), "%.4000s/%s", dir,
 	    o->temp);
 	o->fd = openat(o->dir_fd, o->temp,
@@ -86,12 +85,12 @@ outfile_open(struct outfile *o, const char *path)
 }
 
 int
-outfile_commit(struct outfile *o, const char *text, size_t len)
+outfile_put(int fd, const char *text, size_t len)
 {
 	ssize_t n;
 
 	while (len > 0) {
-		n = write(o->fd, text, len);
+		n = write(fd, text, len);
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n == -1)
@@ -99,6 +98,33 @@ outfile_commit(struct outfile *o, const char *text, size_t len)
 		text += n;
 		len -= (size_t)n;
 	}
+	return 0;
+}
+
+int
+outfile_new(int dir_fd, const char *name, mode_t mode, const char *text,
+    size_t len)
+{
+	int saved, fd;
+
+	fd = openat(dir_fd, name,
+	    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd == -1)
+		return -1;
+	if (outfile_put(fd, text, len) == 0 && fsync(fd) == 0)
+		return close(fd);
+	saved = errno;
+	close(fd);
+	unlinkat(dir_fd, name, 0);
+	errno = saved;
+	return -1;
+}
+
+int
+outfile_commit(struct outfile *o, const char *text, size_t len)
+{
+	if (outfile_put(o->fd, text, len) == -1)
+		return -1;
 	if (!replaceable(o)) {
 		errno = EINVAL;
 		return -1;

@@ -36,8 +36,8 @@ open_null(int stream)
 }
 
 /* O_NONBLOCK on the caller's own description would change it for the caller. */
-static int
-unblocked(int stream)
+int
+relay_unblocked(int stream)
 {
 	char path[64];
 	struct stat st;
@@ -53,23 +53,36 @@ unblocked(int stream)
 	return fd == -1 ? stream : fd;
 }
 
+int
+relay_pipe(int stream, bool wanted, int *skill, int *ours)
+{
+	int fds[2];
+
+	if (!wanted) {
+		*skill = open_null(stream);
+		return *skill == -1 ? -1 : 0;
+	}
+	if (pipe2(fds, O_CLOEXEC) == -1)
+		return -1;
+	*ours = high(fds[stream == 0]);
+	*skill = high(fds[stream != 0]);
+	return *ours == -1 || *skill == -1 ||
+		fcntl(*ours, F_SETFL, O_NONBLOCK) == -1
+	    ? -1
+	    : 0;
+}
+
 /* A pipe between our stream and the skill's. */
 static int
 open_pump(struct relay *r, int stream)
 {
 	struct relay_pump *p = &r->pump[stream];
-	int fds[2], ours, theirs;
+	int ours = -1;
 
-	if (pipe2(fds, O_CLOEXEC) == -1)
+	if (relay_pipe(stream, true, &r->skill[stream], &ours) == -1)
 		return -1;
-	ours = high(fds[stream == 0]);
-	theirs = high(fds[stream != 0]);
-	if (ours == -1 || theirs == -1 ||
-	    fcntl(ours, F_SETFL, O_NONBLOCK) == -1)
-		return -1;
-	r->skill[stream] = theirs;
 	p->from = stream == 0 ? STDIN_FILENO : ours;
-	p->to = stream == 0 ? ours : unblocked(stream);
+	p->to = stream == 0 ? ours : relay_unblocked(stream);
 	return 0;
 }
 
@@ -120,17 +133,6 @@ relay_forked(struct relay *r)
 		if (r->skill[i] != -1)
 			close(r->skill[i]);
 		r->skill[i] = -1;
-	}
-}
-
-void
-relay_shed(struct relay *r)
-{
-	int i;
-
-	for (i = 0; i < 3; i++) {
-		if (r->pump[i].from != -1)
-			close(i == 0 ? r->pump[i].to : r->pump[i].from);
 	}
 }
 
@@ -222,14 +224,3 @@ relay_drain(struct relay *r)
 	}
 }
 
-void
-relay_close(struct relay *r)
-{
-	int i;
-
-	relay_forked(r);
-	for (i = 0; i < 3; i++) {
-		if (r->pump[i].from != -1)
-			stop(r, i);
-	}
-}

@@ -2,6 +2,7 @@
 #define SUPERVISOR_RELAY_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -34,15 +35,25 @@ int	relay_open(struct relay *, enum relay_mode);
 /* After the fork: the supervisor's copies of the skill's ends are closed. */
 void	relay_forked(struct relay *);
 
-/* In the broker: the supervisor's ends are closed. */
-void	relay_shed(struct relay *);
-
 /* Fill RELAY_POLLFDS entries (fd -1 where nothing is to do). */
 void	relay_poll(const struct relay *, struct pollfd *);
 void	relay_step(struct relay *, const struct pollfd *);
 
 /* Copy what is left of the skill's output; its processes are gone. */
 void	relay_drain(struct relay *);
-void	relay_close(struct relay *);
+
+/*
+ * For who has no streams to pass on: one for a skill, at 10 or above, a pipe
+ * with our end, which does not block, when it is wanted, else /dev/null. 0, or
+ * -1 with errno and perhaps one of the two.
+ */
+int	relay_pipe(int stream, bool wanted, int *skill, int *ours);
+
+/*
+ * A description of our own of standard stream 1 or 2 that does not block,
+ * close-on-exec; the stream itself where there can be none (a socket, a file).
+ * (One of a pipe to read from would not see that its writers have gone before.)
+ */
+int	relay_unblocked(int stream);
 
 #endif

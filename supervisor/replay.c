@@ -17,10 +17,12 @@
 #include <unistd.h>
 
 #include "audit/json.h"
+#include "enforce/manifest.h"
 #include "supervisor/commands.h"
 #include "supervisor/exit.h"
 #include "supervisor/settings.h"
 #include "supervisor/story.h"
+#include "supervisor/terminal.h"
 
 #define LOOK_MS 500 /* between two looks at the lock */
 
@@ -30,7 +32,7 @@ struct asked {
 	struct settings_options options;
 	const char *invocation;
 	enum format format;
-	unsigned wait; /* seconds for an invocation that is not there yet */
+	unsigned wait; /* tenths of a second for what is not there yet */
 };
 
 static int
@@ -49,7 +51,7 @@ static void
 replay_text(const struct story *s, const char *inv)
 {
 	char id[128], version[300], text[1100];
-	bool color = story_color();
+	bool color = terminal_color();
 	uint64_t open = 0;
 	size_t i;
 
@@ -138,22 +140,28 @@ replay_json(const struct story *s, const char *inv)
 	buf_clear(&b);
 }
 
-/* RFC 4180: quoted where it must be, quotes doubled. */
+/*
+ * RFC 4180: quoted where it must be, quotes doubled. What a skill chose does
+ * nothing to a terminal, and is no formula to a spreadsheet.
+ */
 static void
 field(const char *text, const char *end)
 {
+	char shown[8192];
+	bool formula, quoted;
 	const char *p;
 
-	if (text != NULL && strpbrk(text, "\",\r\n") != NULL) {
-		putchar('"');
-		for (p = text; *p != '\0'; p++) {
+	if (text != NULL) {
+		manifest_printable(shown, sizeof(shown), text);
+		formula = shown[0] != '\0' && strchr("=+-@", shown[0]) != NULL;
+		quoted = formula || strpbrk(shown, "\",") != NULL;
+		fputs(!quoted ? "" : formula ? "\"'" : "\"", stdout);
+		for (p = shown; *p != '\0'; p++) {
 			if (*p == '"')
 				putchar('"');
 			putchar(*p);
 		}
-		putchar('"');
-	} else if (text != NULL) {
-		fputs(text, stdout);
+		fputs(quoted ? "\"" : "", stdout);
 	}
 	fputs(end, stdout);
 }
@@ -186,14 +194,14 @@ replay_csv(const struct story *s)
 }
 
 static int
-replay(const struct asked *a, const struct store *store, struct digest *digest)
+replay(struct asked *a, const struct store *store, struct digest *digest)
 {
 	const struct story_entry *done;
 	enum trail_event event;
 	struct trail_row row;
 	struct trail t;
 	struct story s;
-	int result = EXIT_FINE;
+	int result = EXIT_FINE, error;
 
 	memset(&s, 0, sizeof(s));
 	s.duration_ms = -1;
@@ -208,6 +216,7 @@ replay(const struct asked *a, const struct store *store, struct digest *digest)
 		if (story_take(&s, &row, &done) == -1)
 			err(EXIT_FAILED, NULL);
 	}
+	error = errno;
 	if (a->format == FORMAT_JSON)
 		replay_json(&s, a->invocation);
 	else if (a->format == FORMAT_CSV)
@@ -218,6 +227,7 @@ replay(const struct asked *a, const struct store *store, struct digest *digest)
 		fflush(stdout);
 		result = bad_row(&t);
 	} else if (event == TRAIL_FAILED) {
+		errno = error;
 		warn("%s", a->invocation);
 		result = EXIT_FAILED;
 	}
@@ -274,10 +284,16 @@ tail_entry(const struct story_entry *e, const struct asked *a, bool color)
 }
 
 static void
-tail_end(const struct story *s, const struct asked *a)
+tail_end(const struct story *s, const struct asked *a, bool color)
 {
 	struct buf b;
+	size_t i;
 
+	/* Nothing ends these any more. */
+	for (i = 0; i < s->n; i++) {
+		if (s->v[i].open)
+			tail_entry(&s->v[i], a, color);
+	}
 	if (a->format == FORMAT_TEXT) {
 		if (s->ended)
 			printf("ended: %s, by %s\n", s->outcome, s->by);
@@ -321,24 +337,22 @@ tail_rows(struct trail *t, struct story *s, const struct asked *a, bool color,
 }
 
 static int
-tail(const struct asked *a, const struct store *store, struct digest *digest)
+tail(struct asked *a, const struct store *store, struct digest *digest)
 {
-	bool color = a->format == FORMAT_TEXT && story_color(), running;
-	unsigned waited = 0;
+	bool color = a->format == FORMAT_TEXT && terminal_color(), running;
 	struct trail t;
 	struct story s;
 	int watch_fd, result = EXIT_FINE;
 
 	memset(&s, 0, sizeof(s));
 	while (trail_open(&t, store, a->invocation, digest) == -1) {
-		if (errno != ENOENT || waited++ >= a->wait * 10) {
-			if (errno == ENOENT)
-				warnx("%s: not in this ledger", a->invocation);
-			else
-				warn("%s", a->invocation);
-			return EXIT_FAILED;
-		}
-		usleep(100000);
+		if (errno == ENOENT && settings_wait(&a->wait))
+			continue;
+		if (errno == ENOENT)
+			warnx("%s: not in this ledger", a->invocation);
+		else
+			warn("%s", a->invocation);
+		return EXIT_FAILED;
 	}
 	watch_fd = watch(&t);
 	if (a->format == FORMAT_TEXT)
@@ -350,7 +364,7 @@ tail(const struct asked *a, const struct store *store, struct digest *digest)
 		if (tail_rows(&t, &s, a, color, &result) == -1)
 			break;
 		if (s.ended || !running) {
-			tail_end(&s, a);
+			tail_end(&s, a, color);
 			result = s.ended ? EXIT_FINE : EXIT_FAILED;
 			break;
 		}
@@ -426,13 +440,13 @@ take_wait(struct asked *a, const char *value)
 
 	if (value[0] < '0' || value[0] > '9' || *end != '\0' || n > 86400)
 		return false;
-	a->wait = (unsigned)n;
+	a->wait = (unsigned)n * 10;
 	return true;
 }
 
 static int
-with_store(const struct asked *a,
-    int (*run)(const struct asked *, const struct store *, struct digest *))
+with_store(struct asked *a,
+    int (*run)(struct asked *, const struct store *, struct digest *))
 {
 	struct digest *digest = digest_new(NULL, 0);
 	struct store store;
@@ -440,7 +454,7 @@ with_store(const struct asked *a,
 
 	if (digest == NULL)
 		err(EXIT_FAILED, NULL);
-	result = settings_look(&a->options, &store);
+	result = settings_look(&a->options, &store, &a->wait);
 	if (result == EXIT_FINE) {
 		result = run(a, &store, digest);
 		store_close(&store);
@@ -452,7 +466,7 @@ with_store(const struct asked *a,
 static int
 command(int argc, char **argv, const struct option *options, const char *usage,
     const char *help,
-    int (*run)(const struct asked *, const struct store *, struct digest *))
+    int (*run)(struct asked *, const struct store *, struct digest *))
 {
 	struct asked a;
 	bool fine = true;

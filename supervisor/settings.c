@@ -11,6 +11,7 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "supervisor/exit.h"
+#include "tools/registry.h"
 
 #define DEFAULT_SKILLS "/opt/cyberos/skills"
 #define DEFAULT_SOCKET_DIR "/tmp"
@@ -302,6 +304,7 @@ settings_load(struct settings *s, const struct settings_options *o, char *why,
 		snprintf(why, whylen, "%s", strerror(errno));
 		return -1;
 	}
+	s->policy.tool_names = registry_names();
 	if (load_files(s, o->config, why, whylen) == -1 ||
 	    choose(&s->policy, "skills", &s->policy.skills, o->skills,
 		environment("CYBEROS_SKILLS"), DEFAULT_SKILLS, why, whylen) ==
@@ -326,22 +329,49 @@ settings_clear(struct settings *s)
 }
 
 int
-settings_open_store(const char *path, struct store *store)
+settings_no_store(const char *path)
 {
-	if (store_look(store, path) == 0)
-		return EXIT_FINE;
+	int error = errno;
+
 	warnx("store %s: %s", path,
-	    errno == EPERM ? "must be a directory of yours that nobody else can "
+	    error == EPERM ? "must be a directory of yours that nobody else can "
 			     "write, and no link"
-		: errno == EBADMSG ? "audit/host.json:1: form: names no host"
-				   : strerror(errno));
-	return errno == EPERM || errno == EACCES ? EXIT_DENIED
-	    : errno == EBADMSG			 ? EXIT_INVALID
+		: error == EBADMSG ? "audit/host.json:1: form: names no host"
+		: error == ENOENT ? "no invocation has run in it yet"
+				   : strerror(error));
+	return error == EPERM || error == EACCES ? EXIT_DENIED
+	    : error == EBADMSG			 ? EXIT_INVALID
 						 : EXIT_FAILED;
 }
 
 int
-settings_look(const struct settings_options *options, struct store *store)
+settings_open_store(const char *path, struct store *store)
+{
+	return store_look(store, path) == 0 ? EXIT_FINE
+					    : settings_no_store(path);
+}
+
+int
+settings_open_any(const char *path, struct store *store)
+{
+	if (store_look(store, path) == 0 || errno == ENOENT)
+		return EXIT_FINE;
+	return settings_no_store(path);
+}
+
+bool
+settings_wait(unsigned *tenths)
+{
+	if (*tenths == 0)
+		return false;
+	--*tenths;
+	usleep(100000);
+	return true;
+}
+
+int
+settings_look(const struct settings_options *options, struct store *store,
+    unsigned *wait)
 {
 	struct settings settings;
 	char why[1024];
@@ -351,8 +381,38 @@ settings_look(const struct settings_options *options, struct store *store)
 		warnx("%s", why);
 		result = EXIT_CONFIG;
 	} else {
-		result = settings_open_store(settings.store, store);
+		do
+			result = store_look(store, settings.store);
+		while (result == -1 && errno == ENOENT && wait != NULL &&
+		    settings_wait(wait));
+		if (result == -1)
+			result = settings_no_store(settings.store);
 	}
 	settings_clear(&settings);
 	return result;
+}
+
+bool
+settings_seconds(double *out, const char *name, const char *value, bool zero)
+{
+	char *end;
+	double n = strtod(value, &end);
+
+	if (end == value || *end != '\0' || !isfinite(n) || n < 0 ||
+	    (n == 0 && !zero) || n > 1e7) {
+		warnx("%s: %s is no number of seconds%s", name, value,
+		    zero ? "" : " above 0");
+		return false;
+	}
+	*out = n;
+	return true;
+}
+
+bool
+settings_is_sandbox(const char *value)
+{
+	if (strcmp(value, "required") == 0 || strcmp(value, "best-effort") == 0)
+		return true;
+	warnx("--sandbox: write required or best-effort");
+	return false;
 }

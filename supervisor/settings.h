@@ -42,13 +42,35 @@ int	settings_absolute(char path[PATH_MAX], const char *given);
 
 void	settings_clear(struct settings *);
 
+/* A store could not be looked at: say why, by errno. The exit status. */
+int	settings_no_store(const char *path);
+
 /*
  * Open a store for a command that only reads it; nothing is made. 0, or the exit
  * status, and standard error says why.
  */
 int	settings_open_store(const char *path, struct store *);
 
-/* The same for the store that these options mean. */
-int	settings_look(const struct settings_options *, struct store *);
+/* The same, and one that is not there is fine: run_fd is -1 then. */
+int	settings_open_any(const char *path, struct store *);
+
+/*
+ * The same for the store that these options mean. While there is none, wait for
+ * it with settings_wait; wait is NULL for who does not.
+ */
+int	settings_look(const struct settings_options *, struct store *,
+	    unsigned *wait);
+
+/* Wait for a tenth of a second and count it off. False: none is left. */
+bool	settings_wait(unsigned *tenths);
+
+/*
+ * Values of options that several commands have. False, and standard error says
+ * what to write: no number of seconds above 0 (or, where zero may be, 0) and up
+ * to 1e7; no word for --sandbox.
+ */
+bool	settings_seconds(double *out, const char *name, const char *value,
+	    bool zero);
+bool	settings_is_sandbox(const char *value);
 
 #endif

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "audit/json.h"
+#include "supervisor/terminal.h"
 
 static void
 entry_clear(struct story_entry *e)
@@ -73,7 +73,7 @@ add(struct story *s, const struct trail_row *r)
 	e = &s->v[s->n++];
 	memset(e, 0, sizeof(*e));
 	e->seq = r->row.seq;
-	strlcpy(e->time, r->time, sizeof(e->time));
+	strlcpy(e->time, r->row.ts, sizeof(e->time));
 	e->call = e->duration_ms = -1;
 	e->count = 1;
 	return e;
@@ -182,7 +182,7 @@ take_start(struct story *s, const struct trail_row *r)
 	s->skill_id = trail_text(r, "skill_id");
 	s->version = trail_text(r, "version");
 	s->tenant_id = trail_text(r, "tenant_id");
-	s->started_at = strdup(r->time);
+	s->started_at = strdup(r->row.ts);
 }
 
 static void
@@ -222,14 +222,6 @@ story_take(struct story *s, const struct trail_row *r,
 
 /* --- for people --- */
 
-bool
-story_color(void)
-{
-	const char *no = getenv("NO_COLOR");
-
-	return isatty(STDOUT_FILENO) && (no == NULL || no[0] == '\0');
-}
-
 void
 story_heading(void)
 {
@@ -256,40 +248,67 @@ clock_part(const char *time)
 	return strlen(time) > 11 ? time + 11 : time;
 }
 
+static bool
+begins_character(char c)
+{
+	return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/*
+ * A path, two blanks before it, where used columns of the line are taken: what
+ * does not fit loses its beginning, since its end tells more.
+ */
+static void
+print_resource(const char *resource, size_t used)
+{
+	char shown[4096];
+	const char *text = trail_show(resource, shown, sizeof(shown));
+	size_t width = terminal_columns(), n = json_utf8_points(text, strlen(text)), room;
+
+	room = width > used + 2 ? width - used - 2 : 0;
+	if (width == 0 || n <= room) {
+		printf("  %s", text);
+		return;
+	}
+	/* On a narrow screen at least a part of it, though the line breaks. */
+	room = room < 16 ? 16 : room;
+	while (n > room - 3 || !begins_character(*text))
+		n -= begins_character(*text++);
+	printf("  ...%s", text);
+}
+
 void
 story_line(const struct story_entry *e, bool color)
 {
-	char tool[64], text[4096], why[512], ms[24] = "-", many[32] = "";
+	char tool[64], why[512], ms[24] = "-", many[32] = "";
 	const char *outcome = e->open ? "GAP" : e->outcome;
+	int used = 0;
 
 	if (e->duration_ms >= 0)
 		snprintf(ms, sizeof(ms), "%" PRId64, e->duration_ms);
 	if (e->count != 1)
 		snprintf(many, sizeof(many), " (%" PRId64 " times)", e->count);
-	if (!e->is_call) {
-		printf("%-12.12s %s%s%s%s", clock_part(e->time),
-		    color ? color_of(e) : "",
-		    trail_show(e->outcome, why, sizeof(why)),
-		    color ? "\033[0m" : "", many);
-		if (e->tool != NULL)
-			printf(" %s", trail_show(e->tool, tool, sizeof(tool)));
-		if (e->resource != NULL)
-			printf(
-			    " %s", trail_show(e->resource, text, sizeof(text)));
-		printf("\n");
-		return;
-	}
-	printf("%-12.12s %-12s %s%-8s%s %7s", clock_part(e->time),
-	    trail_show(e->tool, tool, sizeof(tool)), color ? color_of(e) : "",
-	    outcome == NULL ? "-" : outcome, color ? "\033[0m" : "", ms);
+	used += printf("%-12.12s ", clock_part(e->time));
+	if (e->is_call)
+		used += printf("%-12s ", trail_show(e->tool, tool, sizeof(tool)));
+	if (color)
+		printf("%s", color_of(e));
+	used += printf(e->is_call ? "%-8s" : "%s",
+	    trail_show(outcome, why, sizeof(why)));
+	if (color)
+		printf("\033[0m");
+	if (e->is_call)
+		used += printf(" %7s", ms);
+	else if (e->tool != NULL)
+		used += printf("  %s", trail_show(e->tool, tool, sizeof(tool)));
 	if (e->open)
-		printf("  started, and nothing tells of its end");
+		used += printf("  started, and nothing tells of its end");
 	else if (e->reason != NULL || e->error != NULL)
-		printf("  %s", trail_show(e->reason != NULL ? e->reason
-							     : e->error,
-				   why, sizeof(why)));
+		used += printf("  %s",
+		    trail_show(e->reason != NULL ? e->reason : e->error, why,
+			sizeof(why)));
 	if (e->resource != NULL)
-		printf("  %s", trail_show(e->resource, text, sizeof(text)));
+		print_resource(e->resource, (size_t)used + strlen(many));
 	printf("%s\n", many);
 }
 

@@ -45,7 +45,7 @@ void	story_clear(struct story *);
 int	story_take(struct story *, const struct trail_row *,
 	    const struct story_entry **done);
 
-/* One line of at most 80 columns but for the resource, which comes last. */
+/* One line; on a terminal its resource, which comes last, is cut to its width. */
 void	story_line(const struct story_entry *, bool color);
 
 /* "time tool outcome ..." above such lines. */
@@ -53,8 +53,5 @@ void	story_heading(void);
 
 /* One JSON object. */
 void	story_json(const struct story_entry *, struct buf *);
-
-/* Standard output is a terminal, and NO_COLOR is not set. */
-bool	story_color(void);
 
 #endif

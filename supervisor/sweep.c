@@ -7,7 +7,6 @@
 
 #include "supervisor/sweep.h"
 
-#include <dirent.h>
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "audit/counters.h"
+#include "broker/broker.h"
 #include "broker/socket.h"
 #include "supervisor/commands.h"
 #include "supervisor/exit.h"
@@ -27,8 +27,10 @@
 
 struct sweep {
 	struct recover recover;
+	struct broker_names names;
 	const char *socket_dir; /* where sockets are now; or NULL */
 	const struct log *log;	/* NULL: standard output */
+	size_t most;		/* invocations that are still looked at */
 	uint64_t did[RECOVER_FAILED + 1];
 	uint64_t sockets;
 };
@@ -68,7 +70,7 @@ remove_socket(void *arg, const char *inv)
 	int fd;
 
 	snprintf(name, sizeof(name), "%.36s.status", inv);
-	fd = openat(s->recover.store->run_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = store_file(s->recover.store->run_fd, name, O_RDONLY);
 	if (fd != -1 && counters_read(fd, &page) == 0 &&
 	    page.socket_dir[0] == '/')
 		removed = socket_sweep(page.socket_dir, inv,
@@ -85,37 +87,16 @@ remove_socket(void *arg, const char *inv)
 		printf("removed the socket of %s\n", inv);
 }
 
-/* The locks in run/ that nobody holds, at most so many. */
+/* A lock in run/ that nobody holds. 1: it was enough. */
 static int
-sweep_locks(struct sweep *s, size_t most)
+sweep_lock(void *arg, const char *inv)
 {
-	char inv[STORE_UUID_SIZE];
-	struct dirent *e;
-	size_t seen = 0;
-	DIR *d;
-	int fd;
+	struct sweep *s = arg;
 
-	fd = openat(s->recover.store->run_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d = fd == -1 ? NULL : fdopendir(fd);
-	if (d == NULL) {
-		if (fd != -1)
-			close(fd);
-		return -1;
-	}
-	while (seen < most && (e = readdir(d)) != NULL) {
-		if (strlen(e->d_name) != STORE_UUID_SIZE - 1 + 5 ||
-		    strcmp(e->d_name + STORE_UUID_SIZE - 1, ".lock") != 0)
-			continue;
-		strlcpy(inv, e->d_name, sizeof(inv));
-		if (!store_is_uuid(inv))
-			continue;
-		if (store_running(s->recover.store, inv))
-			continue;
-		seen++;
-		recover_one(&s->recover, inv);
-	}
-	closedir(d);
-	return 0;
+	if (store_running(s->recover.store, inv))
+		return 0;
+	recover_one(&s->recover, inv);
+	return --s->most == 0;
 }
 
 static void
@@ -126,20 +107,37 @@ sweep_init(struct sweep *s, const struct store *store, const char *spool,
 	s->recover.store = store;
 	s->recover.digest = digest;
 	s->recover.spool = spool;
+	broker_names(&s->names);
+	s->recover.names = &s->names.names;
 	s->recover.locked = remove_socket;
 	s->recover.tell = on_done;
 	s->recover.arg = s;
+}
+
+static void
+sweep_most(const struct store *store, const char *spool,
+    struct digest *digest, const struct log *log, size_t most)
+{
+	struct sweep s;
+
+	sweep_init(&s, store, spool, digest);
+	s.log = log;
+	s.most = most;
+	(void)store_run_each(store, ".lock", sweep_lock, &s);
 }
 
 void
 sweep_some(const struct store *store, const char *spool,
     struct digest *digest, const struct log *log)
 {
-	struct sweep s;
+	sweep_most(store, spool, digest, log, SOME);
+}
 
-	sweep_init(&s, store, spool, digest);
-	s.log = log;
-	sweep_locks(&s, SOME);
+void
+sweep_rest(const struct store *store, const char *spool,
+    struct digest *digest, const struct log *log)
+{
+	sweep_most(store, spool, digest, log, SIZE_MAX);
 }
 
 /* --- the command --- */
@@ -173,15 +171,19 @@ sweep_store(const struct settings *settings)
 
 	if (digest == NULL)
 		err(EXIT_FAILED, NULL);
-	result = settings_open_store(settings->store, &store);
-	if (result != EXIT_FINE) {
+	result = settings_open_any(settings->store, &store);
+	if (result != EXIT_FINE || store.run_fd == -1) {
 		digest_free(digest);
+		if (result == EXIT_FINE)
+			puts("nothing to do");
 		return result;
 	}
 	sweep_init(&s, &store, settings->policy.spool, digest);
 	s.socket_dir = settings->policy.socket_dir;
+	s.most = SIZE_MAX;
 	/* What has no books has a lock at most. */
-	if (recover_all(&s.recover) == -1 || sweep_locks(&s, SIZE_MAX) == -1) {
+	if (recover_all(&s.recover) == -1 ||
+	    store_run_each(&store, ".lock", sweep_lock, &s) == -1) {
 		warn("sweep");
 		result = EXIT_FAILED;
 	}

@@ -17,4 +17,8 @@
 void	sweep_some(const struct store *, const char *spool, struct digest *,
 	    const struct log *);
 
+/* The same for all that there is, which may take its time. */
+void	sweep_rest(const struct store *, const char *spool, struct digest *,
+	    const struct log *);
+
 #endif

@@ -31,17 +31,19 @@ static int
 find_day(struct trail *t)
 {
 	struct store_days days;
-	int fd = -1;
+	int fd = -1, error = ENOENT;
 
 	if (store_days(t->store, &days) == -1)
 		return -1;
 	while (fd == -1 && days.n > 0) {
 		strlcpy(t->day, days.day[--days.n], sizeof(t->day));
 		fd = open_part(t, 1);
+		/* It may be there; one of another day is taken all the same. */
+		if (fd == -1 && errno != ENOENT && errno != ENOTDIR)
+			error = errno;
 	}
 	free(days.day);
-	if (fd == -1)
-		errno = ENOENT;
+	errno = error;
 	return fd;
 }
 
@@ -74,19 +76,25 @@ trail_close(struct trail *t)
 	t->fd = -1;
 }
 
-/* At the end of a part: is there another one? */
-static bool
+/* At the end of a part: 1, there is another one; 0, there is none; -1. */
+static int
 next_part(struct trail *t)
 {
+	struct lines lines;
 	int fd = open_part(t, t->part + 1);
 
 	if (fd == -1)
-		return false;
+		return errno == ENOENT ? 0 : -1;
+	if (lines_init(&lines, fd, 0) == -1) {
+		close(fd);
+		return -1;
+	}
 	trail_close(t);
 	t->fd = fd;
+	t->lines = lines;
 	t->part++;
 	t->line = 0;
-	return lines_init(&t->lines, fd, 0) == 0;
+	return 1;
 }
 
 enum trail_event
@@ -94,6 +102,7 @@ trail_next(struct trail *t, struct trail_row *r)
 {
 	const char *line;
 	size_t len;
+	int more;
 
 	for (;;) {
 		switch (lines_next(&t->lines, &line, &len)) {
@@ -104,9 +113,10 @@ trail_next(struct trail *t, struct trail_row *r)
 				/* Of a part that failed; the next one says
 				 * whether anything is missing. */
 				t->bad = true;
-				if (next_part(t))
+				more = next_part(t);
+				if (more == 1)
 					continue;
-				return TRAIL_BAD;
+				return more == 0 ? TRAIL_BAD : TRAIL_FAILED;
 			}
 			if (r->row.seq <= t->seq)
 				continue;
@@ -114,17 +124,25 @@ trail_next(struct trail *t, struct trail_row *r)
 				return TRAIL_BAD;
 			t->seq = r->row.seq;
 			t->bad = false;
-			json_text_of(line, len, "ts", r->time, sizeof(r->time));
 			return TRAIL_ROW;
-		case LINES_TOO_LONG:
+		case LINES_PIECE:
+			continue;
+		case LINES_LAST:
 			t->line++;
-			return TRAIL_BAD;
+			t->bad = true;
+			more = next_part(t);
+			if (more != 1)
+				return more == 0 ? TRAIL_BAD : TRAIL_FAILED;
+			continue;
 		case LINES_FAILED:
 			return TRAIL_FAILED;
 		case LINES_END:
 		case LINES_TORN: /* not yet; or for ever, and then a part
 				  * follows */
-			if (!next_part(t))
+			more = next_part(t);
+			if (more == -1)
+				return TRAIL_FAILED;
+			if (more == 0)
 				return t->bad ? TRAIL_BAD : TRAIL_END;
 		}
 	}

@@ -34,7 +34,6 @@ enum trail_event {
 
 struct trail_row {
 	struct row_read	 row;
-	char		 time[40];	/* its "ts" */
 };
 
 /* Find its segment, the newest day first. 0, or -1 with errno: ENOENT, there is

@@ -23,7 +23,8 @@ private() {
 	enforce/yaml.h | enforce/landlock.h | enforce/seccomp.h | \
 	    enforce/filter.h) return 0 ;;
 	broker/frame.h | broker/rpc.h | broker/dispatch.h | broker/limit.h | \
-	    broker/clockwork.h | broker/server.h | broker/fold.h) return 0 ;;
+	    broker/clockwork.h | broker/server.h | broker/fold.h | \
+	    broker/tracer.h) return 0 ;;
 	esac
 	return 1
 }
@@ -60,10 +61,11 @@ none "$(look_at_folders)" 'includes point down only'
 
 # A unit test sees what its module sees, and the tests' own two headers, of which
 # ledger.h is for those of audit/. Of a private header only
-# the folder's own tests know.
+# the folder's own tests know. MODULE-WHAT.c is a further test of a module.
 look_at_units() {
 	for file in t/unit/*.c; do
 		name=${file##*/}
+		case $name in *-*.c) name=${name%%-*}.c ;; esac
 		for folder in $FOLDERS; do
 			[ -f "$folder/$name" ] || continue
 			sed '/"t\/unit\/tap.h"/d; /"tap.h"/d' "$file" >"$T/unit.c"
@@ -95,12 +97,17 @@ look_for_headers() {
 			enforce/filter_main.c)
 				grep -q '"enforce/filter.h"' "$file"
 				;;
+			enforce/ed25519_main.c)
+				grep -q '"enforce/signature.h"' "$file"
+				;;
 			tools/net_main.c) grep -q '"tools/http.h"' "$file" ;;
 			broker/channel.c) grep -q '"broker/broker.h"' "$file" ;;
 			supervisor/main.c | supervisor/run.c | \
-			    supervisor/inspect.c | supervisor/client.c | \
-			    supervisor/doctor.c | supervisor/ledger.c | \
-			    supervisor/replay.c)
+			    supervisor/supervise.c | supervisor/quarantine.c | \
+			    supervisor/client.c | \
+			    supervisor/doctor.c | supervisor/bench.c | supervisor/ledger.c | \
+			    supervisor/replay.c | supervisor/scaffold.c | \
+			    supervisor/try.c | supervisor/import.c)
 				grep -q '"supervisor/commands.h"' "$file"
 				;;
 			*) false ;;

@@ -12,6 +12,7 @@ SKILL5=$MAN/cyberos-skill.5
 YAML5=$MAN/cyberos-broker.yaml.5
 LEDGER5=$MAN/cyberos-ledger.5
 BROKER7=$MAN/cyberos-broker.7
+TELEMETRY7=$MAN/cyberos-telemetry.7
 
 # section FILE FROM [TO]: the lines between two section macros
 section() {
@@ -40,7 +41,7 @@ same() {
 
 # --- form ---
 
-for page in "$RUN1" "$SKILL1" "$SKILL5" "$YAML5" "$LEDGER5" "$BROKER7"; do
+for page in "$MAN"/*.[1-9]; do
 	name="mandoc finds nothing in ${page##*/}"
 	if command -v mandoc >/dev/null; then
 		is "$(mandoc -T lint -W warning "$page" 2>&1)" '' "$name"
@@ -53,7 +54,7 @@ done
 missing=
 # shellcheck disable=SC2013 # words without blanks
 for ref in $(sed -n 's/^\.Xr \(cyberos[^ ]*\) \([1-9]\).*/\1.\2/p' \
-    "$MAN"/* | sort -u); do
+    "$MAN"/*.[157] | sort -u); do
 	[ -f "$MAN/$ref" ] || missing="$missing $ref"
 done
 is "$missing" '' 'every reference to a page of ours leads to one'
@@ -90,12 +91,52 @@ same 'run: the options of the code are in --help' \
 # A letter in the string of getopt_long, and no other.
 is "$(sed -n 's/.*getopt_long(argc, argv, "+\([a-z:]*\)".*/\1/p' \
     supervisor/run.c)" v 'run: there is one short option'
+supervise_code=$(options supervisor/supervise.c \
+    'struct option long_options[]'; echo -v)
+same 'supervise: the options of the code are in the manual' \
+    "$(section "$RUN1" '.Ss supervise' '.Ss' | flags)" "$supervise_code"
+same 'supervise: the options of the code are in --help' \
+    "$("$CYBEROS" skill broker supervise --help |
+	sed -n 's/^  \(--[a-z-]*\), \(-[a-z]\).*/\1\
+\2/p; t
+	s/^  \(--[a-z-]*\).*/\1/p')" "$supervise_code"
+# columns TITLE: first words of the table with this title
+columns() {
+	section "$RUN1" '.Ss supervise' '.Ss' |
+	    awk -v title="$1" '$1 == ".It" && $2 == "Sy" { on = $3 == title; next }
+	    /^\.El/ { on = 0 }
+	    on && $1 == ".It" { print $3 }'
+}
+same 'supervise: every member of a request' "$(columns member)" \
+    "$(names supervisor/request.c 'struct member {')"
+same 'supervise: every event' "$(columns event)" \
+    "$(sed -n 's/.*report_begin(&s->report, "\([a-z]*\)".*/\1/p' \
+	supervisor/supervise.c | sort -u)"
+same 'supervise: every reason for a rejection' \
+    "$(section "$RUN1" '.Ss supervise' '.Ss' | items Li)" \
+    "$({ sed -n 's/.*refuse(f, "\([a-z_]*\)".*/\1/p' supervisor/request.c
+	sed -n 's/.*reason = "\([a-z_]*\)".*/\1/p
+	s/.*request_fault [a-z]* = { "\([a-z_]*\)".*/\1/p' \
+	    supervisor/supervise.c; } | sort -u)"
 same 'status: its options are in the manual' \
     "$(section "$RUN1" '.Ss status' '.Ss' | flags)" \
     "$(options supervisor/inspect.c 'struct option options[]' inspect_status)"
+same 'metrics: its options are in the manual' \
+    "$(section "$RUN1" '.Ss metrics' '.Ss' | flags)" \
+    "$(options supervisor/inspect.c 'struct option options[]' inspect_metrics)"
+same 'metrics: its options are in --help' \
+    "$("$CYBEROS" skill broker metrics --help |
+	sed -n 's/^  \(--[a-z-]*\).*/\1/p')" \
+    "$(options supervisor/inspect.c 'struct option options[]' inspect_metrics)"
 same 'doctor: its options are in the manual' \
     "$(section "$RUN1" '.Ss doctor' '.Ss' | flags)" \
     "$(options supervisor/doctor.c 'struct option options[]')"
+same 'quarantine: its options are in the manual' \
+    "$(section "$RUN1" '.Ss quarantine' '.Ss' | flags)" \
+    "$(options supervisor/quarantine.c 'struct option options[]')"
+same 'bench: its options are in the manual' \
+    "$(section "$RUN1" '.Ss bench' '.Ss' | flags)" \
+    "$(options supervisor/bench.c 'struct option options[]')"
 same 'verify: its options are in the manual' \
     "$(section "$RUN1" '.Ss verify' '.Ss' | flags)" \
     "$(options supervisor/ledger.c 'struct option options[]' ledger_verify)"
@@ -115,11 +156,28 @@ same 'validate: its options are in the manual' \
     "$(section "$SKILL1" '.Ss validate' '.Ss' | flags)" \
     "$(options supervisor/author.c 'struct option options[]' \
 	validate_options)"
+same 'scaffold: its options are in the manual' \
+    "$(section "$SKILL1" '.Ss scaffold' '.Ss' | flags)" \
+    "$(options supervisor/scaffold.c 'struct option scaffold_options[]')"
+same 'try: its options are in the manual' \
+    "$(section "$SKILL1" '.Ss try' '.Ss' | flags)" \
+    "$(options supervisor/try.c 'struct option options[]')"
+same 'import: its options are in the manual' \
+    "$(section "$SKILL1" '.Ss import' '.Ss' | flags)" \
+    "$(options supervisor/import.c 'struct option import_options[]')"
+same 'keygen: its options are in the manual' \
+    "$(section "$SKILL1" '.Ss keygen' '.Ss' | flags)" \
+    "$(options supervisor/sign.c 'struct option options[]' sign_keygen)"
+same 'sign: its options are in the manual' \
+    "$(section "$SKILL1" '.Ss sign' '.Ss' | flags)" \
+    "$(options supervisor/sign.c 'struct option options[]' sign_options)"
 same 'call: its options are in the manual' \
-    "$(section "$SKILL1" '.Ss call' '.Sh' | flags)" '--raw
---help'
-like "$("$CYBEROS" skill call --help)" '^  --raw FIELD ' \
-    'call: --help knows --raw'
+    "$(section "$SKILL1" '.Ss call' '.Sh' | flags)" \
+    "$(options supervisor/client.c 'struct option options[]')"
+same 'call: its options are in --help' \
+    "$("$CYBEROS" skill call --help |
+	sed -n 's/^  \(--[a-z-]*\) .*/\1/p'; echo --help)" \
+    "$(options supervisor/client.c 'struct option options[]')"
 
 # Every command that the program knows is in a synopsis.
 missing=
@@ -132,15 +190,15 @@ done <"$T/commands"
 [ "$(wc -l <"$T/commands")" -ge 5 ] || missing="$missing (no commands)"
 is "$missing" '' 'every command has its synopsis'
 
-# What the page says is missing is missing.
-section "$RUN1" '.Sh CAVEATS' | sed -n '1,/^are not part/s/^\.Ic \([a-z]*\).*/\1/p' \
-    >"$T/absent"
+# What the page says is missing is missing; it may say so of nothing.
+section "$RUN1" '.Sh CAVEATS' |
+    awk '/^\.Ic / { words = words $2 "\n" }
+	/^(is|are) not part/ { printf "%s", words; exit }' >"$T/absent"
 there=
 while read -r word; do
 	"$CYBEROS" skill broker "$word" --help >/dev/null 2>&1
 	[ "$?" -eq 2 ] || there="$there $word"
 done <"$T/absent"
-[ "$(wc -l <"$T/absent")" -ge 1 ] || there="$there (no words)"
 is "$there" '' 'broker(1): no command that it says is not there'
 
 # --- the tables of the code ---
@@ -149,17 +207,66 @@ cat >"$T/tables.c" <<'EOT'
 #include <stdio.h>
 #include <string.h>
 
+#include "audit/metrics.h"
 #include "audit/row.h"
+#include "audit/span.h"
 #include "enforce/confine.h"
 #include "enforce/filter.h"
 #include "enforce/manifest.h"
 #include "enforce/policy.h"
 #include "enforce/probe.h"
 #include "enforce/verdict.h"
+#include "supervisor/telemetry.h"
 #include "tools/registry.h"
 
 /* Made by the build, and of no interest here. */
 const struct seccomp_program filter_table[FILTER_COUNT];
+
+static void
+number(long long n)
+{
+	if (n == 1LL << 53)
+		printf("2^53");
+	else
+		printf("%lld", n);
+}
+
+/* As the manual says it; a text that is as long as a request has no bound. */
+static void
+bound(const char *tool, const struct tool_arg *a)
+{
+	bool longest = a->type == ARG_TEXT && a->max >= 1024 * 1024;
+	static const char *const types[] = { [ARG_TEXT] = "text",
+		[ARG_INT] = "integer", [ARG_BOOL] = "boolean",
+		[ARG_MAP] = "object of text", [ARG_ANY] = "any value" };
+
+	if (a->type == ARG_WORD)
+		return;
+	printf("bound %s %s %s", tool, a->name, types[a->type]);
+	if (a->type == ARG_INT || (a->type == ARG_TEXT && a->min + !longest > 0)) {
+		printf(" (");
+		number(a->min);
+		printf(longest ? " or more" : " to ");
+		if (!longest)
+			number(a->max);
+		printf(")");
+	}
+	printf("%s\n", a->required ? ", required" : "");
+}
+
+static void
+fails(const struct tool *t)
+{
+	int f;
+
+	for (f = FAIL_NONE + 1; f < FAIL_COUNT; f++) {
+		if ((FAILS_ALWAYS >> f & 1) != 0)
+			printf("always %s\n", failure_word((enum failure)f));
+		else if (registry_may_fail(t, (enum failure)f))
+			printf("fails %s %s\n", t->name,
+			    failure_word((enum failure)f));
+	}
+}
 
 static void
 argument(const char *tool, const struct tool_arg *a)
@@ -167,10 +274,23 @@ argument(const char *tool, const struct tool_arg *a)
 	const char *const *w;
 
 	printf("arg %s %s\n", tool, a->name);
+	bound(tool, a);
 	for (w = a->words; w != NULL && *w != NULL; w++)
 		printf("argword %s %s %s\n", tool, a->name, *w);
 	if (a->required)
 		printf("required %s %s\n", tool, a->name);
+}
+
+/* The item of a family, as the page has it, and the words of its first label. */
+static void
+family(const struct metrics_family *f)
+{
+	printf("metric %s", f->name);
+	if (f->labels[0] != NULL)
+		printf(" Pq Cm %s", f->labels[0]);
+	if (f->labels[0] != NULL && f->labels[1] != NULL)
+		printf(" , %s", f->labels[1]);
+	putchar('\n');
 }
 
 static void
@@ -196,8 +316,24 @@ main(void)
 	const struct probe *probe;
 	const struct tool *t;
 	struct policy_key key;
-	size_t i, j, n;
+	const char *ours, *theirs;
+	size_t i, j, n, n_families;
+	const struct metrics_family *families = metrics_families(&n_families);
 
+	for (i = 0; i < SPAN_TOOL; i++)
+		printf("span %s\n", span_name((enum span_what)i));
+	for (i = 0; span_attribute(i, &ours, &theirs); i++) {
+		if (ours != NULL)
+			printf("attribute %s\n", ours);
+		if (theirs != NULL)
+			printf("attribute %s\n", theirs);
+	}
+	for (i = 0; telemetry_variable(i, &ours, &theirs); i++) {
+		printf("variable %s\n", ours);
+		if (theirs != NULL)
+			printf("variabledefault %s %s\n", ours, theirs);
+	}
+	printf("conventions %s\n", SPAN_CONVENTIONS);
 	for (i = REASON_NONE + 1; i < REASON_COUNT; i++)
 		printf("reason %s\nclass %s\n",
 		    verdict_info((enum reason)i)->reason,
@@ -225,9 +361,16 @@ main(void)
 	for (i = 0; policy_key(i, &key); i++)
 		printf("key %s\ntype %s : No %s\ndefault %s %s\n", key.name,
 		    key.name, key.type, key.name, key.value);
+	for (i = 0; i < n_families; i++)
+		family(&families[i]);
+	for (i = 0; i < TALLY_LISTS; i++) {
+		for (j = 0; tally_word((enum tally_list)i, j) != NULL; j++)
+			printf("label %s\n", tally_word((enum tally_list)i, j));
+	}
 	t = registry_tools(&n);
 	for (i = 0; i < n; i++) {
-		printf("tool %s\n", t[i].name);
+		printf("tool %s\nspan %s\n", t[i].name, t[i].span);
+		fails(&t[i]);
 		for (j = 0; t[i].args[j].name != NULL; j++)
 			argument(t[i].name, &t[i].args[j]);
 	}
@@ -238,8 +381,9 @@ EOT
 ${CC:-cc} -std=c11 -O0 -w -D_GNU_SOURCE -I. -isystem /usr/include/bsd \
     -DLIBBSD_OVERLAY -DCYBEROS_VERSION='"0"' -DLIBEXECDIR='"/nowhere"' \
     -o "$T/tables" "$T/tables.c" audit/*.c \
-    $(find enforce -name '*.c' ! -name filter_main.c) \
-    $(find tools -name '*.c' ! -name net_main.c ! -name transfer.c) \
+    $(find enforce -name '*.c' ! -name '*_main.c') \
+    $(find tools -name '*.c' ! -name net_main.c ! -name transfer.c ! -name exporter.c) \
+    supervisor/telemetry.c supervisor/settings.c \
     -lpcre2-8 -lcjson -lyaml -lcrypto -lbsd -lseccomp -lm -lpthread >"$T/cc.out" 2>&1
 rc=$?
 ok "$rc" 'the tables can be linked and printed'
@@ -249,6 +393,26 @@ ok "$rc" 'the tables can be linked and printed'
 # words KIND: what the tables have of a kind, once each
 words() { sed -n "s/^$1 //p" "$T/words" | sort -u; }
 
+same 'telemetry(7): every span' \
+    "$(section "$TELEMETRY7" '.Ss Spans' '.S' | items Cm)" "$(words span)"
+same 'telemetry(7): every attribute' \
+    "$(section "$TELEMETRY7" '.Ss Attributes' '.S' | items Cm)" \
+    "$(words attribute)"
+variables() { section "$TELEMETRY7" '.Sh ENVIRONMENT'; }
+same 'telemetry(7): every variable' "$(variables | items Ev)" \
+    "$(words variable)"
+same 'telemetry(7): every default of a variable' "$(variables | awk '
+	/^\.It Ev / && name == "" { name = $3 }
+	/^Default: / {
+		gsub(/^Default: |\.$/, "")
+		# Not a default but the lack of one, where "none" is no value.
+		if ($0 != "none" || name ~ /COMPRESSION/)
+			print name, $0
+		name = ""
+	}')" "$(words variabledefault)"
+is "$(tr '\n' ' ' <"$TELEMETRY7" |
+    grep -c "version $(words conventions | sed 's/ and GenAI/ and the GenAI conventions/')")" 1 \
+    'telemetry(7): which conventions'
 same 'broker(7): every reason of a refusal' \
     "$(section "$BROKER7" '.Sh REFUSALS' | items Cm)" "$(words reason)"
 same 'broker(7): every class' \
@@ -346,6 +510,16 @@ same 'broker(7): every method' \
     "$(names broker/dispatch.c '} methods[] ='
 	sed -n 's/.*strcmp(r->method, "\([a-z.]*\)").*/\1/p' broker/dispatch.c)"
 
+same 'broker(1): every metric with its labels' \
+    "$(section "$RUN1" '.Sh METRICS' | sed -n 's/^\.It Cm //p')" \
+    "$(words metric)"
+missing=
+for word in $(words label); do
+	section "$RUN1" '.Sh METRICS' | grep -E '^\.Cm ' | grep -qw "$word" ||
+	    missing="$missing $word"
+done
+is "$missing" '' 'broker(1): every word of their labels'
+
 same 'ledger(5): every kind of row' \
     "$(section "$LEDGER5" '.Ss Kinds in a segment' '.Ss' | items Cm
 	section "$LEDGER5" '.Ss Kinds of anchors' '.Ss' | items Cm)" \
@@ -434,6 +608,30 @@ for tool in $(words tool); do
 	done <"$T/argwords"
 done
 is "$missing" '' 'broker(7): every argument of every tool'
+missing=
+for tool in $(words tool); do
+	section "$BROKER7" ".Ss $tool" '.S' | sed -n 's/^\.It Va //p' |
+	    grep -vE ' : (Li|No one of) ' | sed 's/ : No / /' | sort >"$T/got"
+	words "bound $tool" >"$T/want"
+	cmp -s "$T/got" "$T/want" ||
+	    missing="$missing $tool: $(diff "$T/got" "$T/want" | tr '\n' ';')"
+done
+[ "$(words bound | wc -l)" -gt 30 ] || missing="$missing (no bounds)"
+is "$missing" '' 'broker(7): the type and the bounds of every argument'
+
+# The words that each tool may fail with: tools, then the words.
+section "$BROKER7" '.Sh FAILURES' >"$T/failures"
+sed -n '1,/^They mean/p' "$T/failures" | awk '
+    /^\.It Ic / { gsub(/^\.It Ic | ,/, ""); n = split($0, tools, " "); next }
+    /^\.Cm / && n { sub(/^\.Cm /, ""); gsub(/ [,.]/, ""); m = split($0, w, " ")
+	for (i = 1; i <= n; i++) for (j = 1; j <= m; j++) print tools[i], w[j] }
+    /^\.El/ { n = 0 }' >"$T/got"
+same 'broker(7): the words that each tool may fail with' "$(cat "$T/got")" \
+    "$(words fails)"
+same 'broker(7): and those of all of them' "$(awk '
+    /^\.Bl/ { exit }
+    /^\.Cm / { print }' "$T/failures" | grep -v 'message\|data\.detail' |
+    sed 's/^\.Cm //; s/ ,/\n/g' | tr -d ' ')" "$(words always)"
 
 # --- what the pages say that can be tried ---
 

@@ -124,6 +124,37 @@ says '{"status":"invalid","errors":[{"field":"allowed-tools","code":"UnknownFiel
     'json: an invalid skill'
 says '"line":8,"column":17}]}' 'json: numbers'
 
+# What is noticed further down is told where it is.
+skill glued <<EOT
+---
+id: a
+version: 1.0.0
+description:foo
+allowed_memory_scopes: []
+allowed_tools: []
+---
+EOT
+run "$dir/glued"
+status 6 'no blank after a colon'
+says "$dir/glued/SKILL.md:4:1: description: YamlParse: " 'has the place of its key'
+says '; put a blank after the colon: "key: value";' 'and advice'
+skill last <<EOT
+---
+$(printf '%s\n' "$fields" | sed 1d)
+id:b
+---
+EOT
+run "$dir/last"
+says "$dir/last/SKILL.md:6:1: id: YamlParse: " 'in the last line as well'
+skill open <<EOT
+---
+$(printf '%s\n' "$fields" | sed 's/^description.*/&\
+tags: [a, b/')
+---
+EOT
+run "$dir/open"
+says "$dir/open/SKILL.md:5:7: tags: YamlParse: " 'a bracket that is not closed'
+
 run --json "$dir/good" "$dir/bad" "$dir/good/"
 status 6 'several directories'
 says '[{"status":"ok",' 'json: an array of them'
@@ -226,6 +257,179 @@ run "$dir/warn"
 says 'is not executable' 'a main that cannot be executed'
 run --json "$dir/warn"
 says '{"status":"ok",' 'json has no warnings'
+
+# Warnings have a place, and each kind of grant that is meant seldom has one.
+skill wide <<EOT
+---
+id: wide
+version: 1.0.0
+description: grants of all kinds
+allowed_memory_scopes:
+  - memories/notes/*
+  - "**"
+  - notes/**
+  - memories/**/x
+allowed_tools: [Read, Bash]
+x-allowed-files:
+  - /**
+  - /etc/**
+  - /home/alice/**
+  - /home/*/**
+  - /root/*
+  - /**/id_rsa
+  - /proc/**
+  - /srv/made/for/it/**
+  - /srv/one.txt
+  - /home/alice/project/x.txt
+  - /etc/hosts
+  - "/{etc,srv}/**"
+x-allowed-domains:
+  - "*"
+  - "*:8443"
+  - "*.com"
+  - "*.example.com"
+  - api.example.com
+  - "*.*"
+  - "*.*:8443"
+  - "*.*.com"
+  - "*.*.*.com:8443"
+  - "*.com."
+  - a.*
+  - "*.example.*"
+  - "a.*:8443"
+  - "*.c*"
+  - "*.*.example.com"
+  - "a.*.com"
+  - "*a.com"
+  - localhost
+  - "::1"
+  - "[::1]:8443"
+  - 192.0.2.1
+---
+EOT
+run "$dir/wide"
+status 0 'wide grants are valid'
+# warns LINE WORDS
+warns()
+{
+	says "$dir/wide/SKILL.md:$1:5: $2" "a warning on line $1: $2"
+}
+warns 6 'allowed_memory_scopes: warning: `memories/notes/*` is one level only'
+warns 7 'allowed_memory_scopes: warning: `**` covers all memory'
+warns 8 'allowed_memory_scopes: warning: `notes/**` grants nothing'
+warns 12 'x-allowed-files: warning: `/**` covers /, the whole'
+warns 12 'x-allowed-files: warning: Bash together with `/**`'
+warns 13 'x-allowed-files: warning: `/etc/**` covers /etc'
+warns 14 'x-allowed-files: warning: `/home/alice/**` covers a home'
+warns 15 'x-allowed-files: warning: `/home/*/**` covers a home'
+warns 16 'x-allowed-files: warning: `/root/*` covers a home'
+warns 16 'x-allowed-files: warning: `/root/*` is one level only'
+warns 17 'x-allowed-files: warning: `/**/id_rsa` looks into every'
+warns 18 'x-allowed-files: warning: `/proc/**` grants nothing'
+warns 19 'x-allowed-files: warning: Bash together with `/srv/made/for/it/**`'
+warns 23 'x-allowed-files: warning: `/{etc,srv}/**` covers /etc'
+warns 25 'x-allowed-domains: warning: `*` covers every host of'
+warns 26 'x-allowed-domains: warning: `*:8443` covers every host of'
+warns 27 'x-allowed-domains: warning: `*.com` covers every host below'
+warns 30 'x-allowed-domains: warning: `*.*` covers every host of'
+warns 31 'x-allowed-domains: warning: `*.*:8443` covers every host of'
+warns 32 'x-allowed-domains: warning: `*.*.com` covers every host below'
+warns 33 'x-allowed-domains: warning: `*.*.*.com:8443` covers every host below'
+warns 34 'x-allowed-domains: warning: `*.com.` covers every host below'
+warns 35 'x-allowed-domains: warning: `a.*` covers this name in every domain'
+warns 36 'x-allowed-domains: warning: `*.example.*` covers this name in every'
+warns 37 'x-allowed-domains: warning: `a.*:8443` covers this name in every'
+warns 38 'x-allowed-domains: warning: `*.c*` covers every host below'
+for line in 9 20 21 22 28 29 39 40 41 42 43 44 45; do
+	grep -q "SKILL.md:$line:" "$dir/out"
+	[ $? -eq 1 ]
+	ok $? "none on line $line"
+done
+sed 's/^allowed_tools.*/&\
+disallowed_tools: [Bash]/' "$dir/wide/SKILL.md" >"$dir/out"
+mv "$dir/out" "$dir/wide/SKILL.md"
+run "$dir/wide"
+grep -q 'Bash together' "$dir/out"
+[ $? -eq 1 ]
+ok $? 'none for Bash when it is disallowed'
+
+# On a terminal the line is shown, with a mark below the place.
+# screen COLUMNS DIRECTORY: what a terminal gets
+screen()
+{
+	TERM=xterm script -q -e -c "stty cols $1; '$cyberos' skill validate \
+	    '$2'" /dev/null </dev/null >"$dir/typed" 2>"$dir/err"
+	rc=$?
+	tr -d '\r' <"$dir/typed" >"$dir/out"
+}
+# shown NAME: the lines from stdin are on the screen, one after the other
+shown()
+{
+	cat >"$dir/want"
+	awk 'NR == FNR { want = want $0 "\n"; next } { got = got $0 "\n" }
+	    END { exit index(got, want) == 0 }' "$dir/want" "$dir/out"
+	ok $? "$1"
+}
+tab=$(printf '\t')
+skill classic <<EOT
+---
+id: Classic
+version: 1.0.0
+description: "日本語 é ${tab}x"
+tags: ["日本語", ok, 日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語あ]
+allowed_memory_scopes: []
+allowed_tools: [MemoryRead, MemorySearch, MemoryEmit, Read, Write, Edit, Glob, Grip]
+effort_minutes:${tab}0
+allowed-tools: []
+---
+EOT
+if command -v script >/dev/null && command -v stty >/dev/null; then
+	NO_COLOR=1
+	export NO_COLOR
+	screen 80 "$dir/classic"
+	status 6 'on a terminal'
+	shown 'the line and a mark' <<EOT
+    2 | id: Classic
+      |     ^
+EOT
+	shown 'wide characters' <<EOT
+    5 | tags: ["日本語", ok, 日本語日本語日本語日本語日本語日本語日本語日本語...
+      |                      ^
+EOT
+	shown 'a long line is cut' <<EOT
+    7 | ...[MemoryRead, MemorySearch, MemoryEmit, Read, Write, Edit, Glob, Grip]
+      |                                                                    ^
+EOT
+	shown 'a tab' <<EOT
+    8 | effort_minutes: 0
+      |                 ^
+EOT
+	screen 40 "$dir/classic"
+	shown 'to the width of the terminal' <<EOT
+    7 | ...ead, Write, Edit, Glob, Grip]
+      |                            ^
+EOT
+	screen 80 "$dir/wide"
+	shown 'a warning has its line' <<EOT
+   13 |   - /**
+      |     ^
+EOT
+	LC_ALL=C grep -q "$(printf '\033')" "$dir/typed"
+	[ $? -eq 1 ]
+	ok $? 'no colour with NO_COLOR'
+	unset NO_COLOR
+	screen 80 "$dir/classic"
+	LC_ALL=C grep -q "$(printf '\033\\[1;31m^')" "$dir/typed"
+	ok $? 'a red mark without'
+	run "$dir/classic"
+	grep -q '^ *[0-9]* |' "$dir/out"
+	[ $? -eq 1 ]
+	ok $? 'not on a terminal: one line an error'
+elif [ "${T_MUST:-0}" = 1 ]; then
+	ok 1 'on a terminal: script(1) and stty(1) are missing, and must not be'
+else
+	echo "ok $((n += 1)) - on a terminal # SKIP no script(1) or stty(1)"
+fi
 
 # What is echoed cannot play with the terminal.
 evil=$dir/$(printf 'a\033[31m\342\200\256b')

@@ -367,6 +367,13 @@ is "$(count skill.tool_denied) $(count skill.tool_call_started)" "0 1" \
 is "$(result rejected) $(result calls)" "$((n + 4)) 1" "they are rejected"
 
 # --- the order of the checks (SPEC 4) ---
+wire 'open
+send 1 {"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"Nope","args":{},"x":1}}
+recv 1
+send 1 {"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"Bash","args":{},"x":1}}
+recv 1' "allowed_tools: [Read]" "$FILES"
+is "$(got 1 .error.data.reason) $(got 2 .error.data.reason) $(count skill.tool_denied)" \
+    '"unknown_tool" "tool_not_in_allowed_tools" 2' "a member too many hides no refusal"
 wire "open
 send 1 $(call 1 Nope '{"x":1}')
 recv 1

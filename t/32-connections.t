@@ -288,6 +288,7 @@ pid=$(live_broker)
 kill -KILL "$LIVE" "$pid"
 wait "$LIVE" 2>/dev/null
 exec 6>&-
+until is_dead "$pid"; do sleep 0.02; done
 [ -S "$name" ]
 ok $? "killed supervisor and broker leave the socket"
 broker_run --socket-dir "$T/s" --invocation "$inv" probe

@@ -137,6 +137,15 @@ is "$(flat stdout 14)" "/tmp: ${T#/tmp/}" "no skill, no socket, no client"
 is "$(got stdout 15)" skill "nothing of the host's /etc, nothing of the store"
 is "$(count skill.cap_bypass_attempt)" 0 "and nobody takes that for an attack"
 
+calls "$(bash_ --help)
+$(bash_ '-c')
+$(bash_ 'echo "[$REPLY]"; # --')
+$(bash_ '
+echo second')" "$TOOLS" "$FILES"
+is "$(got stdout) $(got exit_code) $(got exit_code 2)" " 127 127" \
+    "a command that begins with a dash is a command, and no option"
+is "$(got stdout 3) $(got stdout 4)" "[] second" "and none finds itself in a variable"
+
 # --- closed places within a grant ---
 
 mkdir -p "$D/w/inner"
@@ -182,30 +191,92 @@ $(bash_ "cat $D/w/moved/c.yaml; echo bad >>$D/w/moved/c.yaml")"
 skill wire "$TOOLS" "$FILES" <"$WIRE/main"
 broker_run --config "$D/w/conf/c.yaml" wire <"$T/commands"
 is "$(got stdout) $(got exit_code)" " 1" "the configuration in a granted directory is covered"
-is "$(said 3)" "-32000 io_error -" "when it was moved away there is no Bash any more"
-is "$(cat "$D"/w/*/c.yaml)" "max_write_mb: 7" "and nobody has changed it"
-rm -rf "$D/w/conf" "$D/w/moved"
-mkdir -p "$D/w/flip/x" "$D/w/flop/x"
-chmod 700 "$D/w/flip/x"
+is "$(got stdout 2) $(got stdout 3)" "1 " "nor is it moved away with its directory"
+is "$(cat "$D/w/conf/c.yaml")" "max_write_mb: 7" "and nobody has changed it"
+rm -rf "$D/w/conf"
+# The store and the installed skills, each deeper down: what leads there stays, all
+# else in it may go.
+mkdir -p "$D/w/a/b/inner" "$D/w/a/b/c" "$D/w/o/p/skills" "$D/w/free/sub"
+chmod 700 "$D/w/a/b/inner"
+skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+cp -Rp "$T/skills/wire" "$D/w/o/p/skills/wire"
+lines "$(bash_ "cd $D/w; mkdir n a/n a/b/n; perl -e '
+for (qw(a a/b a/b/inner o o/p o/p/skills)) {
+	for my \$to (qw(x n/x a/x a/n/x a/b/x a/b/n/x /tmp/x)) { print qq(\$_ \$to ) if rename \$_, \$to }
+	for my \$to (qw(n a/n)) {
+		my (\$x, \$y) = (qq(\$_), qq(\$to));
+		syscall 316, -100, \$x, -100, \$y, 2 or print qq(\$_ exchanged );
+	}
+	rmdir and print qq(\$_ removed );
+}'")
+$(bash_ "cd $D/w; mv a/b/c a/b/d && mv free freed && touch a/new a/b/new o/new && mv a/new freed && ls freed")
+$(bash_ "cd $D/w/o/p; mkdir skills/evil; echo x >skills/wire/main; ls skills")"
+rm -f "$T/result.json"
+"$CYBEROS" skill broker run --store "$D/w/a/b/inner" --skills "$D/w/o/p/skills" \
+    --result "$T/result.json" wire <"$T/commands" >"$T/out" 2>"$T/err"
+is "$(got stdout) $(got exit_code) $(cd "$D/w" && ls -d a/b/inner/audit o/p/skills/wire | tr '\n' ' ')" \
+    " 0 a/b/inner/audit o/p/skills/wire " "what leads to the store and to the skills stays where it is"
+is "$(got stdout 2 | tr '\n' ' ') $(ls "$D/w/a/b" | tr '\n' ' ')" "new sub   d inner n new " \
+    "what is beside it is the skill's to move"
+is "$(got stdout 3) $(ls "$D/w/o/p/skills" | tr '\n' ' ')" "wire wire " "and in it nothing is made"
+rm -rf "$D/w/a" "$D/w/o" "$D/w/n" "$D/w/freed"
 cat >"$D/w/flip.py" <<P
-import ctypes, time
+import ctypes, os, time
 libc = ctypes.CDLL(None)
-end = time.time() + 3
-while time.time() < end:
-    libc.renameat2(-100, b'$D/w/flip', -100, b'$D/w/flop', 2)
+while not os.path.exists('$D/w/go'):
+    time.sleep(0.001)
+n = 0
+while not os.path.exists('$D/w/stop'):
+    if libc.renameat2(-100, b'$D/w/flip', -100, b'$D/w/flop', 2) == 0:
+        n += 1
+    if n == 1:
+        open('$D/w/flipping', 'w').close()
+print(n)
 P
+# flips_begin: two directories, one to be a store's, that change places from when
+# $D/w/go is there until $D/w/stop is.
+flips_begin() {
+	rm -rf "$D/w/flip" "$D/w/flop" "$D/w/stop" "$D/w/flipping"
+	mkdir -p "$D/w/flip/x" "$D/w/flop/x"
+	chmod 700 "$D/w/flip/x"
+	python3 "$D/w/flip.py" >"$T/flips" &
+}
+flips_end() {
+	: >"$D/w/stop"
+	wait $!
+}
 n=0
 while [ $n -lt 25 ]; do
 	bash_ "cat $D/w/fl?p/x/audit/host.json; echo PWN >$D/w/flip/x/audit/pwn; echo PWN >$D/w/flop/x/audit/pwn"
 	n=$((n + 1))
 done >"$T/tries"
 skill wire "$TOOLS" "$FILES" <"$WIRE/main"
-lines "$(cat "$T/tries")"
-python3 "$D/w/flip.py" &
+lines "$(bash_ "touch $D/w/go")
+$(cat "$T/tries")"
+flips_begin
 STORE=$D/w/flip/x broker_run wire <"$T/commands"
-wait $!
+flips_end
 is "$(grep -c '"host' "$T/out") $(find "$D/w" -name pwn | wc -l | tr -d ' ')" "0 0" \
     "a store whose parent is exchanged all the time is never reached"
+holds "which was tried ($(cat "$T/flips") times)" [ "$(cat "$T/flips")" -gt 100 ]
+# Nor while it is opened: what is out of reach then is the store that is held. A store
+# that was is a directory like any other, so that each run has its own.
+head -n 5 "$T/tries" >"$T/few"
+lines "$(cat "$T/few")"
+: >"$D/w/go"
+n=0
+pwned=0
+: >"$T/all"
+while [ $n -lt 12 ]; do
+	n=$((n + 1))
+	flips_begin
+	while [ ! -e "$D/w/flipping" ]; do sleep 0.01; done
+	"$CYBEROS" skill broker run --store "$D/w/flip/x" --skills "$T/skills" \
+	    wire <"$T/commands" >>"$T/all" 2>>"$T/err"
+	flips_end
+	pwned=$((pwned + $(find "$D/w" -name pwn | wc -l)))
+done
+is "$(grep -c '"host' "$T/all") $pwned" "0 0" "nor is one that is exchanged while it is opened"
 rm -rf "$D/w/flip" "$D/w/flop"
 if can_mount; then
 	skill wire "$TOOLS" "x-allowed-files: [\"$D/w/mnt/**\"]" <"$WIRE/main"
@@ -270,6 +341,27 @@ is "$(got stdout 3 | tr -d '\t' | xargs)" \
 like "$(got stderr 4)" 'Resource temporarily unavailable' "processes are limited"
 is "$(rows skill.cap_bypass_attempt '| .syscall' | sort -u | tr '\n' ' ')" \
     '"mount" "socket" "unshare" ' "attempts are recorded"
+
+# --- case T34: a search from above ---
+
+mkdir -p "$D/private"
+echo SECRET >"$D/private/s"
+echo SECRET >"$D/private/k.pem"
+echo "SECRET granted" >"$D/w/granted"
+calls "$(bash_ "grep -r SECRET $D")
+$(bash_ "cat $D/private/s")
+$(bash_ 'find / -name "*.pem" -path "*/private/*"')
+$(bash_ "ls $D/private; cat $D/w/../private/s /proc/1/root$D/private/s /proc/self/root$D/private/s")
+$(bash_ "cp -r $D/private $D/w/copy; cat $D/w/copy/s")
+$(bash_ "ln -s $D/private $D/w/way; cat $D/w/way/s; rm $D/w/way")" "$TOOLS" "$FILES"
+is "$(got stdout 1)" "$D/w/granted:SECRET granted" "case T34: a search from above finds what is granted"
+is "$(for i in 2 3 4 5 6; do got stdout $i; done | tr -d '\n')" "" \
+    "case T34: nothing else is there"
+[ "$(got exit_code 2)" -ne 0 ] && [ "$(got exit_code 4)" -ne 0 ]
+ok $? "case T34: and that is the command's failure"
+is "$(rows skill.tool_call_completed '| .outcome' | sort | uniq -c | tr -s ' ')" \
+    ' 6 "success"' "case T34: the calls themselves succeed"
+rm -f "$D/w/granted"
 
 # --- streams ---
 

@@ -72,9 +72,21 @@ is "$(answer 4 .result.body)" "inside needle" ".. within the scope is a way"
 for i in 5 6 7; do
 	is "$(said $i)" "-32603 $S $S" "above the root there is nothing ($i)"
 done
+is "$(rows skill.tool_denied '| .violation' | tail -n 3 | tr -d '"' | tr '\n' ' ')" \
+    "../audit/host.json ../x ../etc/passwd " "and the rows say that they are above"
 is "$(cat "$STORE/memories/people/pay")" MARKER "acceptance 5: nothing was written"
 is "$(count skill.tool_call_started) $(count skill.tool_denied)" "1 6" \
     "case M22: one denied row each, and nothing started"
+# What is refused is never told of by the name of something that is allowed.
+long=$(head -c 5000 /dev/zero | tr '\0' a)
+calls "$(r memories/ok/../../../memories/ok/a)
+$(em ../memories/ok/a x)
+$(r memories/ok/.x/../a)
+MemorySearch {\"query\":\"x\",\"path\":\"../memories/ok/a\"}
+$(r "memories/ok/a/$long")" "$GRANT" "$SCOPE"
+is "$(rows skill.tool_denied '| .violation' | tr '\n' ' ')" \
+    '"../memories/ok/a" "../memories/ok/a" "memories/ok/.x/../a" "../memories/ok/a" "" ' \
+    "a row of what is refused does not name what is allowed"
 # The third tool of case M22; more of it is in 48-find.t.
 calls 'MemorySearch {"query":"needle","path":"memories/ok/../people/pay"}
 MemorySearch {"query":"needle"}' "$GRANT" "$SCOPE"
@@ -146,7 +158,11 @@ $(r memories/ok/a/b)
 $(em memories/ok/l/cyberos-test x)
 $(em memories/ok/dir x)
 $(em memories/ok/a/b x)
-$(em memories/ok/leaf mine)" "$GRANT" "$SCOPE"
+$(em memories/ok/leaf mine)
+$(em memories/ok/in mine)
+$(em memories/ok/hard mine)
+$(em memories/ok/fifo mine)
+MemoryEmit {\"kind\":\"a.b\",\"path\":\"memories/ok/leaf\"}" "$GRANT" "$SCOPE"
 for i in 1 2 3 4 5; do
 	is "$(said $i)" "-32603 $S $S" \
 	    "case M26: links, hard links and FIFOs are refused ($i)"
@@ -159,8 +175,19 @@ is "$(said 8)" "-32603 $S $S" "case M26: MemoryEmit does not follow a link eithe
 ok $? "case M26: nothing was made outside"
 is "$(said 9) $(said 10)" "-32000 is_a_directory - -32000 not_found -" \
     "MemoryEmit does not replace a directory, nor go below a file"
-is "$(said 11) $(cat "$STORE/memories/ok/leaf") $(stat -c %F "$STORE/memories/ok/leaf")" \
-    "ok mine regular file" "a link at the very path is replaced, not followed"
+for i in 11 12 13 14; do
+	is "$(said $i)" "-32603 $S $S" \
+	    "case M26: nor does it replace a link, a hard link or a FIFO ($i)"
+done
+is "$(cd "$STORE/memories/ok" && stat -c '%F %h' leaf in hard fifo | tr '\n' ' ')" \
+    "symbolic link 1 symbolic link 1 regular file 2 fifo 1 " \
+    "case M26: they are as they were"
+is "$(cat "$STORE/memories/ok/hard") $(cat "$STORE/memories/ok/a")" \
+    "MARKER needle inside needle" "case M26: and so is what they lead to"
+is "$(rows skill.tool_denied '| .violation' | tr -d '"' | tail -n 4 | tr '\n' ' ')" \
+    "memories/ok/leaf memories/ok/in memories/ok/hard memories/ok/fifo " \
+    "case M26: with a row each"
+is "$(said 15)" ok "an event about such a path is only a row"
 rm -f "$STORE/memories/ok/hard"
 is "$(find "$STORE/memories" -name '*.tmp' | wc -l)" 0 "no temporary file is left"
 head -c 65537 /dev/zero | tr '\0' m >"$STORE/memories/ok/large"

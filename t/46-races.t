@@ -7,11 +7,15 @@
 . t/live.sh
 
 TAMPER=$PWD/t/skills/tamper/main
+READS=${READS:-20000} # 50000 in the long form
+WRITES=${WRITES:-4000} # 50000 in the long form
 D=$T/d
 OK="x-allowed-files: [\"$D/ok/**\"]"
 GRANT='allowed_tools: [Read, Write, Edit, MemoryRead, MemoryEmit]'
 SCOPE='allowed_memory_scopes: ["memories/ok/**"]'
 
+# most A B: the larger number
+most() { if [ "$1" -gt "$2" ]; then echo "$1"; else echo "$2"; fi; }
 # flipping A B: exchange them until still
 flipping() {
 	rm -f "$T/hold"
@@ -70,7 +74,7 @@ round 200 "$read_f" \
     "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/sub/n\",\"body\":\"x\"}}"
 before=$(descriptors)
 flipping "$D/ok/sub" "$D/ok/link"
-round 50000 "$read_f"
+round "$READS" "$read_f"
 still "case P5"
 is "$(descriptors)" "$before" "case P5: no descriptor is left open in the broker"
 is "$(kinds)" "-32603 file_violation
@@ -85,7 +89,7 @@ edit_f="{\"tool\":\"Edit\",\"args\":{\"path\":\"$D/ok/sub/f\",\"old\":\"MARKER\"
 was=$(stat -c '%i %Y %Z %s' "$D/out/f")
 before=$(descriptors)
 flipping "$D/ok/sub" "$D/ok/link"
-round 4000 "$write_n" "$append_f" "$create_c" "$edit_f"
+round "$WRITES" "$write_n" "$append_f" "$create_c" "$edit_f"
 still "case P5, writing"
 is "$(descriptors)" "$before" "case P5, writing: no descriptor is left open"
 is "$(stat -c '%i %Y %Z %s' "$D/out/f") $(ls -A "$D/out")" "$was f" \
@@ -94,18 +98,18 @@ is "$(cat "$D/ok/sub/f") $(cat "$D/ok/sub/n")" "inside written" \
     "case P5, writing: but inside"
 is "$(kinds | grep -v -e '^ok$' -e '^-32000 exists' -e '^-32000 not_found' -e '^-32000 permission' -e '^-32603 file_violation')" \
     "" "case P5, writing: the answers are the expected ones"
-is "$(find "$D/ok/sub" -name '*.tmp')" "" "no temporary file is left"
+is "$(find "$D" -name '.cyberos-*')" "" "no temporary file is left"
 
 # The last component: a file for a link out, for a hard link, for a FIFO.
 echo inside >"$D/ok/g"
 ln -s "$D/out/f" "$D/ok/g.link"
 flipping "$D/ok/g" "$D/ok/g.link"
-round 5000 "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/g\"}}"
+round "$(most $((READS / 4)) 5000)" "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/g\"}}"
 still "a link in the last place"
 is "$(kinds | grep -v -e '^body inside$' -e '^-32603 file_violation$')" "" \
     "a link in the last place: the inside or a refusal"
 flipping "$D/ok/g" "$D/ok/g.link"
-round 800 "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/g\",\"body\":\"inside\"}}" \
+round $((WRITES / 5)) "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/g\",\"body\":\"inside\"}}" \
     "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/g\",\"body\":\"!\",\"mode\":\"append\"}}" \
     "{\"tool\":\"Edit\",\"args\":{\"path\":\"$D/ok/g\",\"old\":\"inside\",\"new\":\"insid\"}}"
 still "a link in the last place, writing"
@@ -115,7 +119,7 @@ echo inside >"$D/ok/h"
 ln "$D/out/f" "$D/ok/h.link"
 was=$(stat -c '%i %Y %s' "$D/out/f")
 flipping "$D/ok/h" "$D/ok/h.link"
-round 2000 "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/h\",\"body\":\"SPOILT\",\"mode\":\"append\"}}" \
+round $((WRITES / 2)) "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/h\",\"body\":\"SPOILT\",\"mode\":\"append\"}}" \
     "{\"tool\":\"Edit\",\"args\":{\"path\":\"$D/ok/h\",\"old\":\"M\",\"new\":\"SPOILT\"}}"
 still "a hard link"
 is "$(stat -c '%i %Y %s' "$D/out/f") $(cat "$D/out/f")" "$was MARKER" \
@@ -124,7 +128,7 @@ rm -f "$D/ok/h.link"
 mkfifo "$D/ok/p"
 echo inside >"$D/ok/q"
 flipping "$D/ok/p" "$D/ok/q"
-round 3000 "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/q\"}}"
+round "$(most $((READS / 7)) 3000)" "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/q\"}}"
 still "a FIFO"
 is "$(kinds | grep -v -e '^body inside$' -e '^-32603 file_violation$')" "" \
     "a FIFO: nobody waits for it"
@@ -134,7 +138,7 @@ mkdir "$D/ok/mv" "$D/out/mv"
 echo inside >"$D/ok/mv/f"
 echo MARKER >"$D/out/mv/f"
 flipping "$D/ok/mv" "$D/out/mv"
-round 5000 "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/mv/f\"}}"
+round "$(most $((READS / 4)) 5000)" "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/mv/f\"}}"
 still "a directory that is moved"
 # Either of them is really there, half of the time: no lie in either answer.
 is "$(kinds | grep -v -e '^body inside$' -e '^body MARKER$' -e '^-32603 file_violation$' -e '^-32000 not_found$' -e '^-32000 permission$')" \
@@ -149,18 +153,29 @@ ln -s ../hr "$STORE/memories/ok/link"
 was=$(stat -c '%i %Y %Z %s' "$STORE/memories/hr/f")
 before=$(descriptors)
 flipping "$STORE/memories/ok/sub" "$STORE/memories/ok/link"
-round 20000 '{"tool":"MemoryRead","args":{"path":"memories/ok/sub/f"}}'
+round "$(most "$READS" 20000)" '{"tool":"MemoryRead","args":{"path":"memories/ok/sub/f"}}'
 is "$(kinds | grep -v -e '^body inside$' -e '^-32603 scope_violation$')" "" \
     "memory: the inside or a refusal"
-round 2000 '{"tool":"MemoryEmit","args":{"kind":"a.b","path":"memories/ok/sub/new/f","body":"x"}}'
+round "$(most $((WRITES / 2)) 2000)" '{"tool":"MemoryEmit","args":{"kind":"a.b","path":"memories/ok/sub/new/f","body":"x"}}'
 still "memory"
 is "$(kinds | grep -v -e '^ok$' -e '^-32603 scope_violation' -e '^-32000 io_error')" "" \
     "memory: emitted or refused"
 is "$(stat -c '%i %Y %Z %s' "$STORE/memories/hr/f") $(ls -A "$STORE/memories/hr")" \
     "$was f" "memory: nothing was made or changed outside of the scope"
+echo inside >"$STORE/memories/ok/e"
+ln "$STORE/memories/hr/f" "$STORE/memories/ok/e.link"
+was=$(stat -c '%i %Y %s' "$STORE/memories/hr/f")
+flipping "$STORE/memories/ok/e" "$STORE/memories/ok/e.link"
+round $((WRITES / 2)) '{"tool":"MemoryEmit","args":{"kind":"a.b","path":"memories/ok/e","body":"x"}}'
+still "memory, a hard link"
+is "$(kinds | grep -v -e '^ok$' -e '^-32603 scope_violation')" "" \
+    "memory, a hard link: emitted or refused"
+is "$(stat -c '%i %Y %s' "$STORE/memories/hr/f") $(cat "$STORE/memories/hr/f")" \
+    "$was MARKER" "memory, a hard link: the other file is as it was"
 is "$(descriptors)" "$before" "memory: no descriptor is left open"
 
 live_end
+is "$(find "$D" "$STORE" -name '.cyberos-*')" "" "no file in the making is left"
 is "$RC $(result outcome)" "0 success" "the broker has lived through all of it"
 # jq would take its time for so many rows.
 # One that was refused while it ran has a start as well, and its number.
@@ -173,4 +188,47 @@ is "$(($(kind tool_call_started) + $(kind tool_denied)))" "$(result calls)" \
     "and every call is in the ledger"
 is "$(segment | grep -c MARKER)" 0 "nothing of the outside is in the ledger"
 
+# --- the store is mounted into the grant and taken away again ---
+
+if is_root && unshare -m true 2>/dev/null; then
+	mkdir -p "$D/ok/m/memories/hr"
+	echo inside >"$D/ok/m/memories/hr/f"
+	unshare -m sleep 600 &
+	SPACE=$!
+	until_apart() {
+		[ "$(readlink "/proc/$SPACE/ns/mnt")" != "$(readlink /proc/self/ns/mnt)" ]
+	}
+	until until_apart; do sleep 0.02; done
+	REAL=$CYBEROS
+	printf '#!/bin/sh\nexec nsenter -m -t %s -- %s "$@"\n' "$SPACE" "$REAL" >"$T/there"
+	chmod 755 "$T/there"
+	CYBEROS=$T/there
+	was=$(stat -c '%i %Y %Z %s' "$STORE/memories/hr/f")
+	live_start storm
+	read_m="{\"tool\":\"Read\",\"args\":{\"path\":\"$D/ok/m/memories/hr/f\"}}"
+	round 200 "$read_m" \
+	    "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/m/memories/hr/n\",\"body\":\"written\"}}"
+	before=$(descriptors)
+	rm -f "$T/hold"
+	mkfifo "$T/hold"
+	nsenter -m -t "$SPACE" -- "$TAMPER" cover "$D/ok/m" "$STORE" <"$T/hold" >"$T/flips" &
+	FLIPPER=$!
+	exec 5>"$T/hold"
+	round $((READS / 10)) "$read_m"
+	is "$(kinds | grep -v -e '^body inside$' -e '^-32603 protected$' -e '^-32603 file_violation$')" \
+	    "" "a mount of the store: the inside or a refusal"
+	round "$((WRITES / 2))" \
+	    "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/m/memories/hr/n\",\"body\":\"written\"}}" \
+	    "{\"tool\":\"Write\",\"args\":{\"path\":\"$D/ok/m/memories/hr/f\",\"body\":\"inside\"}}" \
+	    "{\"tool\":\"Edit\",\"args\":{\"path\":\"$D/ok/m/memories/hr/f\",\"old\":\"MARKER\",\"new\":\"x\"}}"
+	still "a mount of the store"
+	is "$(stat -c '%i %Y %Z %s' "$STORE/memories/hr/f") $(ls -A "$STORE/memories/hr")" \
+	    "$was f" "a mount of the store: nothing was made or changed in it"
+	is "$(descriptors)" "$before" "a mount of the store: no descriptor is left open"
+	live_end
+	is "$(find "$D" "$STORE" -name '.cyberos-*')" "" "a mount of the store: no file in the making is left"
+	CYBEROS=$REAL
+	kill "$SPACE"
+	wait "$SPACE" 2>/dev/null
+fi
 done_testing

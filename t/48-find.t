@@ -228,6 +228,51 @@ calls "$(mem needle '"limit":2')" "$GRANT" 'allowed_memory_scopes: ["memories/ok
 is "$(answer 1 '.result | "\(.matches | length) \(.total) \(.truncated)"')" "2 6 true" \
     "the limit bounds the list, not the total"
 
+# A glob is looked at as a path is.
+calls "$(mem needle '"path":"memories/ok/../hr/b*"')
+$(mem needle '"path":"memories/hr/b*"')
+$(mem needle '"path":"../memories/ok/*"')
+$(mem needle '"path":"memories/*/../../../memories/ok/*"')
+$(mem needle '"path":"memories/ok/a\\u0001*"')
+$(mem needle '"path":"audit/*"')
+$(mem needle '"path":"memories/ok/.hidden/*"')
+$(mem first '"path":"memories/hr/../ok//./a*"')
+$(mem first '"path":"/memories/ok/a*/"')
+$(mem first '"path":"memories/h*/../ok"')
+$(mem first '"path":"memories/{hr,ok/.}/a*"')
+$(mem first '"path":"memories/**/../ok/a*"')
+$(mem first "\"path\":\"memories/ok/a$(head -c 1100 /dev/zero | tr '\0' '*')\"")" \
+    "$GRANT" 'allowed_memory_scopes: ["memories/ok/**", "a*/*"]'
+for i in 1 2 3 4 5 6 7; do
+	is "$(said $i)" "-32603 $S $S" "a glob that is no memory path, or out of scope ($i)"
+done
+is "$(rows skill.tool_denied '| .violation' | tr -d '"' | tr '\n' ' ')" \
+    'memories/hr/b* memories/hr/b* ../memories/ok/* ../memories/ok/* memories/ok/a\u0001* audit/* memories/ok/.hidden/* ' \
+    "is refused with a row in the canonical form"
+is "$(found 8) $(found 9) $(found 10)" "memories/ok/a:1 memories/ok/a:1 memories/ok/a:1" \
+    "others are resolved first"
+for i in 11 12 13; do
+	is "$(answer $i .error.code)" -32602 "what cannot be resolved is no glob ($i)"
+done
+is "$(count skill.tool_denied) $(result rejected)" "7 3" "and counts as such"
+
+{ head -c 20000 /dev/zero | tr '\0' y; echo ' needle7'; } >"$STORE/memories/ok/long"
+cp "$STORE/memories/ok/long" "$STORE/memories/hr/long"
+full "$(mem 'needle[7]' '"regex":true')
+$(mem needle7)
+$(mem 'needle[7]' '"regex":true,"path":"memories/ok/a"')" \
+    "$GRANT" 'allowed_memory_scopes: ["memories/ok/**"]'
+is "$(answer 1 '.result | "\(.total) \(.truncated) \(.incomplete)"')" "0 false 1" \
+    "an expression does not see all of a long line, and the answer says so"
+is "$(found 2) $(answer 2 .result.incomplete) $(answer 3 .result.incomplete)" \
+    "memories/ok/long:1 null null" "where nothing was missed it says nothing"
+if ! is_root; then
+	chmod 000 "$STORE/memories/ok/a"
+	calls "$(mem first)" "$GRANT" 'allowed_memory_scopes: ["memories/ok/**"]'
+	is "$(answer 1 .result.incomplete)" 1 "a memory file that cannot be read is counted"
+	chmod 600 "$STORE/memories/ok/a"
+fi
+
 # --- patterns ---
 
 cat >"$D/ok/p.sh" <<EOF
@@ -279,6 +324,46 @@ done
 for i in 17 18 19; do
 	is "$(answer $i .error.code)" -32602 "an argument that is none ($i)"
 done
+
+{ echo needle6; head -c 70000 /dev/zero | tr '\0' '\n'; printf '\0\nneedle6\n'; } >"$D/ok/late"
+{ echo needle6; head -c 600000 /dev/zero | tr '\0' '\n'; printf 'needle6\n\0'; } >"$D/ok/later"
+{ echo needle6; head -c 70000 /dev/zero; echo needle6; } >"$D/ok/early"
+cp "$D/ok/late" "$D/out/late"
+cp "$D/ok/late" "$D/ok/early" "$STORE/memories/ok"
+calls "$(grep_ needle6 "$D/ok")
+$(grep_ needle6 "$D/ok/early")
+$(grep_ 'needle[6]' "$D" '"glob":"late"')
+$(mem needle6)" "$GRANT" "x-allowed-files: [\"$D/ok/**\"]" \
+    'allowed_memory_scopes: ["memories/ok/**"]'
+is "$(found 1) $(answer 1 .result.incomplete)" "ok/late:1 ok/later:1 ok/later:600002 2" \
+    "a file is searched up to a NUL, and the answer says that it goes on"
+is "$(found 2) $(answer 2 .result.incomplete)" " null" \
+    "one that is binary from the start is not counted"
+is "$(found 3) $(answer 3 .result.incomplete)" "ok/late:1 1" "counted are granted files only"
+is "$(found 4) $(answer 4 .result.incomplete)" "memories/ok/late:1 1" "and those of memory"
+rm "$D/ok/late" "$D/ok/later" "$D/ok/early" "$D/out/late" "$STORE/memories/ok/late" \
+    "$STORE/memories/ok/early"
+
+# --- names with control characters ---
+
+mkdir "$D/ok/odd"
+nl='
+'
+echo needle5 >"$D/ok/odd/new${nl}line.txt"
+echo needle5 >"$D/ok/odd/$(printf 'c1\302\205.txt')"
+echo needle5 >"$D/ok/odd/plain.txt"
+calls "$(glob '*' "$D/ok/odd")
+$(glob 'new\\nline.*' "$D/ok/odd")
+$(glob "$D/ok/odd/new\\\\nline.txt")
+$(grep_ needle5 "$D/ok" '"glob":"new\\nline.txt"')
+$(grep_ needle5 "$D/ok" '"glob":"odd/c1\\u0085.*"')
+$(grep_ needle5 "$D/ok" '"glob":"{a,/b}"')" "$GRANT" "x-allowed-files: [\"$D/ok/**\"]"
+is "$(answer 1 '.result.paths | length') $(answer 2 '.result.paths | length') $(answer 3 '.result.paths | length')" \
+    "3 1 1" "a pattern may name a file with a line feed in its name"
+is "$(answer 4 '.result.matches[].path') $(answer 5 '.result.matches | length')" \
+    "$D/ok/odd/new${nl}line.txt 1" "and so may the glob of Grep, with any control character"
+unlike "$(answer 6 .error.data.detail)" memory "what is refused in it is not told in words of memory"
+rm -r "$D/ok/odd"
 
 # --- globs, relative and absolute ---
 

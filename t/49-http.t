@@ -132,7 +132,7 @@ is "$(log | sed -n 's/  traceparent: //p' | sed -n 3,4p |
     grep -cE '^00-1{32}-[0-9a-f]{16}-00$')" 2 \
     "without a valid one the invocation's trace id goes out"
 
-# --- redirects ---
+# --- redirects (cases S52, S54) ---
 
 # Perhaps nothing listens there; if it did, it would be seen.
 calls --config "$CONF" -- "$TOOLS" "$HOSTS" <<EOT
@@ -148,6 +148,9 @@ HttpFetch {"url":"$U1/to/302?file:///etc/passwd"}
 HttpFetch {"url":"$U1/to/302?http://u:p@localhost:$P1/"}
 HttpFetch {"url":"$U1/to/302?//evil.test/"}
 HttpFetch {"url":"$U1/to/302?http://127.0.0.1:$P1/"}
+HttpPost {"url":"$U1/to/308?$U2/post","body":"QjM=","encoding":"base64","headers":{"Content-Type":"c/d"}}
+HttpPost {"url":"$U1/to/308?/same","body":"B4","content_type":"e/f"}
+HttpPost {"url":"$U1/to/307?$U2/empty","content_type":"g/h"}
 HttpFetch {"url":"$U1/to/304?$U2/"}
 EOT
 is "$(nth 1 '.result | "\(.status) \(.url)"')" "200 $U1/next" 'a redirect is followed'
@@ -156,10 +159,13 @@ is "$(grep "^$P1 " "$T/log" | grep -c 'authorization: Bearer S')" 1 \
 is "$(grep "^$P2 " "$T/log" | grep -cE 'authorization|cookie|x-mine')" 0 \
     'to another origin go no headers of the skill'
 is "$(grep -c "^$P2 GET /x " "$T/log")" 1 'though the request goes'
-is "$(grep "^$P2 " "$T/log" | grep -cE 'GET /get |POST /post ')" 2 \
+is "$(grep "^$P2 " "$T/log" | grep -cE 'GET /get |POST /post ')" 3 \
     '303 makes a GET, 307 repeats the POST'
-is "$(grep "^$P2 " "$T/log" | grep -cE "body: b'B|content-type: a/b")" 2 \
-    'with its body and type, once'
+is "$(grep "^$P2 " "$T/log" | grep -E "content-type: |body: b'" | sed 's/^[0-9]* *//' | tr '\n' ' ')" \
+    "content-type: text/plain; charset=utf-8 body: b'B2' content-type: application/octet-stream body: b'B3' " \
+    'with its body, and the type that it has by default'
+is "$(log | grep -c 'content-type: [ac]/')$(log | grep -c 'content-type: e/f')$(log | grep -c 'content-type: g/h')" 221 \
+    'a type of the skill stays with the origin'
 is "$(nth 5 .result.body)" arrived 'five redirects are followed'
 is "$(nth 6 '"\(.error.code) \(.error.message)"')" '-32000 http_error' 'six are not'
 for i in 7 8 9 10 11; do
@@ -167,15 +173,50 @@ for i in 7 8 9 10 11; do
 	    '-32603 domain_violation' "redirect $i is refused"
 done
 is "$(nth 12 .result.status)" 200 'another granted spelling of a host is fine'
-is "$(nth 13 .result.status)" 304 'not every 3xx is a redirect'
+is "$(nth 16 .result.status)" 304 'not every 3xx is a redirect'
 is "$(grep -c "^$P3 " "$T/log")" 0 'nothing went where nothing may go'
 is "$(rows skill.tool_denied '| [.violation, .call]' | tr '\n' ' ')" \
     "[\"localhost:$P3\",7] [\"169.254.169.254:80\",8] [null,9] [\"localhost:$P1\",10] [\"evil.test:80\",11] " \
     'rows name the hop and the call'
 is "$(rows skill.tool_call_completed '| select(.call >= 7 and .call <= 11) | .outcome' | sort -u)" \
     '"denied"' 'which ends as denied'
-is "$(result calls) $(result denied)" '13 5' 'calls and refusals are counted once'
+is "$(result calls) $(result denied)" '16 5' 'calls and refusals are counted once'
 verify_store 'the ledger holds'
+
+# --- an address has one spelling ---
+
+n=0
+: >"$T/odd"
+for h in 127.1 127.0.1 2130706433 0x7f.1 0x7F000001 0177.0.0.1 017700000001 \
+    %31%32%37.0.0.1 127.0.0.%31 127.0.0.1. '[0::1]' '[0:0:0:0:0:0:0:1]' \
+    '[::0.0.0.1]'; do
+	printf 'HttpFetch {"url":"http://%s:%s/odd"}\n' "$h" "$P1"
+	printf 'HttpFetch {"url":"%s/to/302?http://%s:%s/odd"}\n' "$U1" "$(printf '%s' "$h" | sed 's/%/%25/g')" "$P1"
+	printf '%s\n' "$h" >>"$T/odd"
+	n=$((n + 2))
+done >"$T/odd-calls"
+{
+	cat "$T/odd-calls"
+	cat <<EOT
+HttpFetch {"url":"$U1/to/307?//127.1:$P1/odd"}
+HttpFetch {"url":"$U1/to/307?HTTP:/127.1:$P1/odd"}
+HttpFetch {"url":"http://127.0.0.1:$P1/to/301?http://0x7f.1:$P1/odd"}
+HttpFetch {"url":"http://127.0.0.1:$P1/to/301?//127.0.0.1:$P1/even"}
+HttpFetch {"url":"http://127.0.0.1:$P1/to/301?/even?http://127.1/"}
+HttpFetch {"url":"http://127.0.0.1:$P1/to/301?../even"}
+EOT
+} >"$T/all-calls"
+printf 'http_allow_addresses: [127.0.0.0/8, "::1"]\n' >"$T/odd.yaml"
+calls --config "$T/odd.yaml" -- "$TOOLS" \
+    "x-allowed-domains: ['localhost:$P1', '127.0.0.1:$P1', '[::1]:$P1']" <"$T/all-calls"
+is "$(printf '%s\n' "$OUT" | head -n $((n + 3)) | jq -r '"\(.error.code) \(.error.data.reason)"' | sort | uniq -c | tr -s ' ')" \
+    " $((n + 3)) -32603 domain_violation" 'no other spelling of a granted address is taken'
+is "$(printf '%s\n' "$OUT" | tail -n 3 | jq -r .result.status | tr '\n' ' ')" \
+    '200 200 200 ' 'its own is, by each kind of redirect'
+is "$(grep -c ' /odd ' "$T/log") $(grep -c ' /even' "$T/log")" '0 3' 'nothing went to the others'
+sed 's/.*/"&:'"$P1"'"/p' "$T/odd" >"$T/wanted"
+is "$(rows skill.tool_denied '| .violation' | head -n $n)" "$(cat "$T/wanted")" \
+    'rows have the spelling'
 
 # --- addresses ---
 
@@ -240,7 +281,7 @@ is "$(rows skill.tool_call_started '| .resource' | sort | uniq -c | tr -s ' \n' 
 is "$(rows skill.tool_denied '| .violation' | grep -c 'evil.example:80')" 7 \
     'and rows say who was meant'
 
-# --- bad arguments ---
+# --- bad arguments (case S56) ---
 
 calls --config "$CONF" -- "$TOOLS" "$HOSTS" <<EOT
 HttpFetch {"url":"$U1/","headers":{"X-A":"1\\\\r\\\\nX-Evil: 1"}}
@@ -253,11 +294,13 @@ HttpFetch {"url":"$U1/ x"}
 HttpFetch {"url":"http://localhost:99999/"}
 HttpPost {"url":"$U1/","body":"???","encoding":"base64"}
 HttpPost {"url":"$U1/","content_type":"a\\\\nB: c"}
+HttpFetch {"url":"$U1/","headers":{"X-A":"a\\\\u0085b"}}
+HttpPost {"url":"$U1/","content_type":"a/b\\\\u009f"}
 HttpPost {"url":"$U1/","content_type":"a/b","headers":{"Content-type":"c/d"}}
 EOT
 is "$(printf '%s\n' "$OUT" | jq -r .error.code | sort | uniq -c | tr -s ' ')" \
-    ' 11 -32602' 'bad arguments are -32602'
-is "$(seen) $(count skill.tool_call_started) $(result rejected)" '0 0 11' \
+    ' 13 -32602' 'bad arguments are -32602'
+is "$(seen) $(count skill.tool_call_started) $(result rejected)" '0 0 13' \
     'start nothing and count as rejected'
 
 # --- servers that misbehave ---
@@ -280,26 +323,6 @@ is "$(rows skill.tool_call_completed '| [.outcome, .error_message]' | sed -n 1,4
     '["timeout","timeout 28"] ["error","http_error 18"] ["error","http_error 1"] ["error","too_large 23"] ' \
     'rows have the word and the number of the library'
 
-# Bodies: the answer is cut, and the memory of the worker is bounded.
-cat >"$T/size.sh" <<'EOT'
-for what in size/16777216 size/16777217 bomb endless; do
-	cyberos skill call HttpFetch "url=$1/$what" >/tmp/r
-	printf '%s %s %s\n' "$what" "$(wc -c </tmp/r)" "$(tail -c 20 /tmp/r)"
-done
-EOT
-{ echo '#!/bin/sh'; cat "$T/size.sh"; } | skill sizes "$TOOLS" "$HOSTS" 'effort_minutes: 5'
-broker_run --config "$CONF" sizes -- "$U1"
-is "$(awk '{ print ($2 > 10000000 && $2 <= 16 * 1024 * 1024 + 1) }' "$T/out" | sort -u)" 1 \
-    'large bodies come up to the limit of an answer'
-is "$(grep -c '"truncated":true}' "$T/out")" 4 'and say that they were cut'
-
-# --- the worker ---
-
-printf '#!/bin/sh\ncyberos skill call HttpFetch url=%s/slow/60\necho "was $?"\ncyberos skill call HttpFetch url=%s/\necho "is $?"\n' \
-    "$U1" "$U1" | skill victim "$TOOLS" "$HOSTS"
-: >"$T/log"
-start --config "$CONF" victim
-until_true grep -q slow/60 "$T/log"
 # The spawner's child is its parent: it holds the uid as long as it lives.
 net_pid() {
 	for t_spawner in $(children "$(broker_pid)"); do
@@ -311,6 +334,59 @@ net_pid() {
 		done
 	done
 }
+# kib PID FIELD: of its memory
+kib() { sed -n "s/^$2:[^0-9]*\([0-9]*\) kB/\1/p" "/proc/$1/status"; }
+
+# Bodies (case S58): the answer is cut, and the memory of worker and broker is
+# bounded: by the body, what it is copied to, and what the other side holds.
+cat >"$T/size.sh" <<'EOT'
+read -r begin
+for what in size/16777216 size/16777217 bomb endless heads/200 heads/100000; do
+	cyberos skill call HttpFetch "url=$1/$what" >/tmp/r 2>&1
+	printf '%s %s %s\n' "$what" "$(wc -c </tmp/r)" "$(tail -c 20 /tmp/r)"
+done
+echo over
+read -r end
+EOT
+{ echo '#!/bin/sh'; cat "$T/size.sh"; } | skill sizes "$TOOLS" "$HOSTS" 'effort_minutes: 5'
+mkfifo "$T/go"
+INV=$(new_id)
+rm -f "$T/result.json"
+"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" --invocation "$INV" \
+    --result "$T/result.json" --config "$CONF" sizes -- "$U1" \
+    <"$T/go" >"$T/out" 2>"$T/err" &
+RUN=$!
+exec 7>"$T/go"
+until_true test -n "$(until_true net_pid && net_pid)"
+NET=$(net_pid)
+BROKER=$(broker_pid)
+net_idle=$(kib "$NET" VmRSS) broker_idle=$(kib "$BROKER" VmRSS)
+echo begin >&7
+n=0
+while ! says '^over$' && [ $n -lt 1500 ]; do
+	sleep 0.1
+	n=$((n + 1))
+done
+net_most=$(($(kib "$NET" VmHWM) - net_idle)) broker_most=$(($(kib "$BROKER" VmHWM) - broker_idle))
+exec 7>&-
+finish
+INV=
+note "over idle: net worker $net_most KiB, broker $broker_most KiB"
+[ "$net_most" -lt 65536 ]
+ok $? 'case S58: the net worker takes less than 64 MiB for them'
+[ "$broker_most" -lt 65536 ]
+ok $? 'case S58: and so does the broker'
+is "$(head -n 4 "$T/out" | awk '{ print ($2 > 10000000 && $2 <= 16 * 1024 * 1024 + 1) }' | sort -u)" 1 \
+    'large bodies come up to the limit of an answer'
+is "$(grep -c '"truncated":true}' "$T/out")" 4 'and say that they were cut'
+
+# --- the worker ---
+
+printf '#!/bin/sh\ncyberos skill call HttpFetch url=%s/slow/60\necho "was $?"\ncyberos skill call HttpFetch url=%s/\necho "is $?"\n' \
+    "$U1" "$U1" | skill victim "$TOOLS" "$HOSTS"
+: >"$T/log"
+start --config "$CONF" victim
+until_true grep -q slow/60 "$T/log"
 NET=$(net_pid)
 like "$NET" '^[0-9]+$' 'there is one net worker'
 is "$(tr -d '\0' <"/proc/$NET/environ" 2>/dev/null)" '' 'its environment is empty'

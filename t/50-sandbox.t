@@ -135,6 +135,31 @@ P
 	nothing_left "both"
 fi
 
+# --- /proc and the socket ---
+
+skill looks <<'S'
+#!/bin/sh
+for f in locks keys key-users; do
+	echo "$f $(cat /proc/$f | wc -c)"
+done
+echo 0 2>/dev/null >/proc/self/oom_score_adj
+echo "oom $(cat /proc/self/oom_score_adj)"
+chmod 777 "$CYBEROS_BROKER_SOCKET" 2>/dev/null && echo opened
+echo "socket $(stat -c %a "$CYBEROS_BROKER_SOCKET")"
+S
+printf '#!/bin/sh\necho up\nexec sleep 60\n' | skill naps
+start naps
+until_true says up
+other=$RUN
+grep -q . /proc/locks
+ok $? "the locks of another invocation are in the host's /proc"
+"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
+    --result "$T/result.json" looks >"$T/out" 2>"$T/err" </dev/null
+is "$(tr '\n' ' ' <"$T/out")" "locks 0 keys 0 key-users 0 oom 1000 socket 600 " \
+    "and in no sandbox's, nothing is written there, the socket keeps its mode"
+kill -TERM "$other"
+wait "$other"
+
 # --- limits ---
 
 perl_skill limits 'effort_minutes: 2' <<'P'
@@ -262,7 +287,8 @@ is "$(val node) $(val hostname)" "skill skill" "it does not learn the host's nam
 
 perl_skill proc <<'P'
 opendir my $d, '/proc';
-print "pids ", join(' ', sort { $a <=> $b } grep { /^\d+$/ } readdir $d), " self $$\n";
+print "pids ", join(' ', map { $_ == $$ ? 'self' : $_ } grep { /^\d+$/ } readdir $d), "\n";
+print "own ", $$ > 1 ? 'later' : 'first', "\n";
 for my $f (qw(environ mem maps exe cwd root fd/0 fd/3 fd/4 fd/5 fdinfo/3 stack syscall auxv ns/user task/1/environ)) {
 	my $ok = -l "/proc/1/$f" ? defined readlink "/proc/1/$f" : open(my $h, '<', "/proc/1/$f");
 	print "init $f ", $ok ? 'OPEN' : 'closed', "\n";
@@ -280,7 +306,7 @@ P
 broker_run proc
 is "$RC" 0 "signals to everything reach nobody"
 is "$(val killed)" nobody "init included"
-is "$(val pids)" "2 self 2" "/proc shows its own processes only"
+is "$(val pids) $(val own)" "self later" "/proc shows its own processes only; the skill is not the first"
 is "$(grep OPEN "$T/out")" "" "nothing of init or the kernel is open"
 is "$(grep -c closed "$T/out")" 26 "all of them were tried"
 
@@ -315,7 +341,7 @@ is "$(val shm)" "in /tmp" "/dev/shm is in it"
 is "$(val link)" closed "a link leads nowhere"
 holds "nothing of it was on the host" [ ! -e /tmp/big ]
 
-# --- network, IPC, keys ---
+# --- network, IPC, keys (case S60) ---
 
 perl -MSocket -e '
 	my ($dir, $marker) = @ARGV;
@@ -422,7 +448,7 @@ chomp $other;
 socket my $s, AF_UNIX, SOCK_STREAM, 0;
 print "other ", connect($s, pack_sockaddr_un($other)) ? 'CONNECTED' : 'refused', "\n";
 opendir my $d, '/tmp'; print "tmp ", join(' ', sort grep { !/^\./ } readdir $d), "\n";
-opendir my $p, '/proc'; print "pids ", join(' ', sort grep { /^\d+$/ } readdir $p), "\n";
+opendir my $p, '/proc'; print "pids ", join(' ', map { $_ == $$ ? 'self' : $_ } grep { /^\d+$/ } readdir $p), "\n";
 print "signal ", (scalar grep { $_ != $$ && kill 0, $_ } 2 .. 40000), "\n";
 P
 twin() { # NUMBER
@@ -453,7 +479,7 @@ for n in 1 2; do
 	is "$(val other)" refused "acceptance 24: and not the other one's"
 	is "$(val tmp)" "cyberos-skill-broker.$own.sock mine" \
 	    "acceptance 24: nor its /tmp"
-	is "$(val pids) $(val signal)" "2 0" "acceptance 24: nor its processes"
+	is "$(val pids) $(val signal)" "self 0" "acceptance 24: nor its processes"
 done
 is "$(cat "$STORE"/audit/*/seg/*/"$id1".p1.jsonl "$STORE"/audit/*/seg/*/"$id2".p1.jsonl |
     grep -c peer_refused)" 0 "acceptance 24: nobody even came to a socket"
@@ -482,6 +508,20 @@ if is_root && [ -n "$TREE" ] && mkdir "$GROUP" 2>"$T/err"; then
 	is "$(val within)" "/" "the skill sees no more of the tree than its own"
 	is "$(find "$GROUP" -mindepth 1 -type d)" "" \
 	    "its group is gone afterwards, and so is what it had left in it"
+	{
+		n=0
+		until find "$GROUP" -mindepth 1 -type d | wc -l >"$T/groups" &&
+		    [ "$(cat "$T/groups")" -ge 2 ]; do
+			n=$((n + 1))
+			[ $n -lt 300 ] || break
+			sleep 0.1
+		done
+		echo '{"op":"run","skill":"deep"}'
+	} | in_group "$CYBEROS" skill broker supervise --store "$STORE" \
+	    --skills "$T/skills" >"$T/out" 2>"$T/err"
+	is "$? $(jq -r 'select(.event == "completed") | .outcome + " " + .sandbox.cgroup' "$T/out") $(cat "$T/groups")" \
+	    "0 success active 2" "brokers in stock have theirs"
+	is "$(find "$GROUP" -mindepth 1 -type d)" "" "which go with them"
 	rmdir "$GROUP"
 else
 	broker_run deep

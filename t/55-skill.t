@@ -188,7 +188,7 @@ refusal 5 'no .tenant' ".tenant is a FIFO"
 
 ok_skill "x-files-sha256: $(printf '%064d' 0 | tr 0 a)"
 broker_run ok
-is "$RC $OUT" "5 " "x-files-sha256 that does not hold is refused"
+is "$RC $OUT" "6 " "x-files-sha256 that does not hold is refused"
 ok_skill
 sed -i "s/^allowed_memory.*/&\nsignature:\n  algo: ed25519\n  public_key_hex: $(printf '%064d' 1)\n  signature_hex: $(printf '%0128d' 1)/" \
     "$D/SKILL.md"
@@ -336,5 +336,24 @@ C
 	language "$T/static" "a static program" <"$T/static"
 else
 	skip "a static program" "no static libc"
+fi
+
+# --- more arguments than there is room for in what was begun before ---
+
+# shellcheck disable=SC2016 # the skill's
+printf '#!/bin/sh\necho "$# ${#1}"\n' | skill many
+long=$(head -c 120000 /dev/zero | tr '\0' x)
+(
+	# shellcheck disable=SC3045 # dash and bash have it
+	ulimit -s unlimited 2>"$T/null" || exit 99
+	set --
+	while [ $# -lt 45 ]; do set -- "$@" "$long"; done
+	"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" many -- "$@"
+) >"$T/out" 2>"$T/err"
+rc=$?
+if [ "$rc" -ne 99 ]; then
+	is "$rc $(cat "$T/out")" "0 45 120000" "5 MiB of arguments arrive"
+else
+	skip "5 MiB of arguments arrive" "the size of the stack is limited"
 fi
 done_testing

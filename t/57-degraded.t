@@ -12,7 +12,7 @@ x86_64 | aarch64) ;;
 	;;
 esac
 
-# without FEATURE,... COMMAND...: userns, landlock
+# without FEATURE,... COMMAND...: userns, landlock, umount
 cat >"$T/without" <<'P'
 my ($what, @command) = @ARGV;
 my ($prctl, $clone, $unshare) = `uname -m` =~ /x86_64/ ? (157, 56, 272) : (167, 220, 97);
@@ -28,6 +28,7 @@ if ($what =~ /userns/) {
 	op(0x06, 0, 0, 0x7fff0000);
 }
 if ($what =~ /landlock/) { op(0x15, 0, 1, 444); errno(38) }
+if ($what =~ /umount/) { op(0x15, 0, 1, `uname -m` =~ /x86_64/ ? 166 : 39); errno(16) }
 op(0x06, 0, 0, 0x7fff0000);
 my $code = join '', @f;
 my $prog = pack 'S x![P] P', scalar @f, $code;
@@ -246,11 +247,91 @@ if [ "$(run_without nothing always -- x 1 1 && layer landlock)" = active ]; then
 		    "Landlock without namespaces: $name"
 	done
 	no_orphans userns required
+	# What Landlock does not know: modes, owners, times, attributes.
+	perl_skill changes <<-'P'
+	use POSIX ();
+	my $f = shift;
+	open my $h, '<', 'main';
+	print "chmod ", chmod(0777, $f) + chmod(0700, 'main') + chmod(0700, $h), "\n";
+	print "utime ", utime(1, 1, $f) + utime(1, 1, $h), "\n";
+	print "chown ", chown($>, -1, $f) + chown($>, -1, $h), "\n";
+	my ($n, $v) = ("user.x", "y");
+	print "xattr ", syscall(188, $f, $n, $v, 1, 0), "\n";
+	P
+	chmod 600 "$T/secret"
+	was=$(stat -c '%a %u %Y %Z' "$T/secret" "$T/skills/changes/main")
+	run_without userns --attest changes -- "$T/secret"
+	is "$RC $(echo $OUT)" "0 chmod 0 utime 0 chown 0 xattr -1" \
+	    "Landlock without namespaces: nothing of a file can be changed"
+	is "$(stat -c '%a %u %Y %Z' "$T/secret" "$T/skills/changes/main")" "$was" \
+	    "Landlock without namespaces: nothing was"
+	is "$(rows skill.cap_bypass_attempt .syscall | sort -u | grep -c -e chmod -e chown -e utim -e xattr)" \
+	    6 "Landlock without namespaces: each is an attempt"
+	chmod 644 "$T/secret"
 else
 	skip "Landlock without namespaces" "this kernel has no Landlock"
 fi
+# --- an old root that cannot be left ---
+
+# Init finds out while other steps go on; a skill never begins beside it.
+run_without umount,landlock always -- "$T/secret" "$port" "$bystander"
+is "$RC $OUT" "125 " "a root that cannot be left: required is refused"
+like "$ERR" 'pivot_root: Device or resource busy' "and the step is named"
+run_without umount,landlock --sandbox best-effort always -- "$T/nowhere/x" 1 1
+is "$RC $(layer mount_namespace) $(layer pivot_root)" \
+    "0 not available not available" \
+    "best-effort: it does without namespaces, and says so"
+
 is "$(cat "$T/secret")" secret "what lies outside is as it was"
 holds "and nothing was added" [ ! -e "$T/secret.new" ]
+
+# --- a shortage is not a host that lacks something ---
+
+skill short <<'S'
+#!/bin/sh
+echo ran
+S
+n=20 ran=0 refused=0
+while [ $n -lt 40 ]; do
+	n=$((n + 1))
+	rm -f "$T/result.json"
+	# shellcheck disable=SC3045 # dash and bash have it
+	(ulimit -n $n
+	exec "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
+	    --result "$T/result.json" short >"$T/out" 2>"$T/err" </dev/null)
+	case $? in
+	0)
+		ran=$((ran + 1))
+		[ "$(layer user_namespace)" = active ] || note "$n descriptors: $(cat "$T/result.json")"
+		[ "$(layer user_namespace)" = active ] || refused=-100
+		;;
+	*)
+		refused=$((refused + 1))
+		;;
+	esac
+done
+holds "too few descriptors: some were refused, and what ran had all layers" \
+    [ "$((refused > 0 && ran > 0))" = 1 ]
+
+# --- what was verified is what runs, or nothing does ---
+
+printf '#!/bin/sh\necho ran\n' | skill signed
+"$CYBEROS" skill keygen "$T/key" >/dev/null
+"$CYBEROS" skill sign "$T/skills/signed" --key "$T/key" >/dev/null
+run_without nothing signed
+is "$RC $OUT" '0 ran' 'signed: with all of it'
+run_without landlock signed
+is "$RC $OUT" '0 ran' 'signed: without Landlock'
+for mode in required best-effort; do
+	run_without userns --sandbox $mode signed
+	is "$RC $OUT" '125 ' "signed: not without a private root ($mode)"
+	like "$ERR" 'x-files-sha256 .* private root.*user\.max_user_namespaces' \
+	    "signed: and why ($mode)"
+	is "$(count skill.invoked_started)" 0 "signed: no start in the ledger ($mode)"
+done
+sed -i '/^x-files/d; /^signature/d; /^  /d' "$T/skills/signed/SKILL.md"
+run_without userns --sandbox best-effort signed
+is "$RC $OUT" '0 ran' 'the same without hash and signature runs there'
 
 # --- the sysctl itself ---
 

@@ -128,6 +128,10 @@ rm -f "$STORE"/audit/*/totals
 is "$(status "$NUMBERS")" '[1,5,2,1,0,0]' 'the kept sum is a cache, no more'
 printf 'garbage' >"$(echo "$STORE"/audit/*-*)/totals"
 is "$(status "$NUMBERS")" '[1,5,2,1,0,0]' 'garbage in its place does no harm'
+rm "$STORE"/audit/*/totals
+mkfifo -m 600 "$(echo "$STORE"/audit/*-*)/totals"
+is "$(timeout 20 "$CYBEROS" skill broker status --store "$STORE" | jq -c "$NUMBERS")" \
+    '[1,5,2,1,0,0]' 'a pipe neither: nobody waits for it'
 broker_run ok
 is "$(status "$NUMBERS")" '[1,5,2,1,0,0]' 'and is replaced'
 is "$(jq -c '[.calls, .denied]' "$STORE"/audit/*/totals)" '[1,0]' \
@@ -148,7 +152,7 @@ wait "$LIVE"
 is "$?" 125 'a broker that is killed'
 is "$(status "$NUMBERS")" '[0,5,2,1,0,0]' 'every count of it was kept'
 is "$(status .invocations)" '[]' 'it is not listed'
-is "$(find "$STORE/run" -type f)" '' 'its page and lock are gone'
+is "$(find "$STORE/run" -type f ! -name metrics ! -name slots)" '' 'its page and lock are gone'
 
 # A page and a lock that a crash of everything left behind.
 ID3=0a1b2c3d-0000-4000-8000-00000000eef0

@@ -36,6 +36,13 @@ ok $? '--raw body: byte for byte, with no line feed added'
 call "--raw body Read path=$D/b.bin"
 cmp -s "$T/out" "$D/b.bin"
 ok $? '--raw body: base64 becomes bytes again'
+in_skill "cyberos skill call --raw stdout Bash 'cmd=printf \"a\\n\\377\"'" \
+    'allowed_tools: [Bash]'
+if [ "$RC" -eq 0 ]; then
+	is "$(od -An -tx1 "$T/out" | tr -d ' ')" 610aff 'so do those of Bash'
+else
+	skip 'so do those of Bash' 'no user namespaces for Bash'
+fi
 call "--raw=size Read path=$D/a.txt"
 is "$RC $OUT" '0 8' '--raw=FIELD; numbers too'
 call "--raw truncated Read path=$D/a.txt"
@@ -77,6 +84,74 @@ is "$RC $(rows a.b '| .data')" '0 {"x":[1,null]}' 'payload is JSON'
 call "MemoryEmit kind=a.b path=memories/notes/e.md 'payload=no JSON'"
 is "$RC $(rows a.b '| .data')" '0 "no JSON"' 'or a text, when it is none'
 
+# --- from files and standard input
+
+# lead SCRIPT WORDS: call with a script before it
+lead() {
+	in_skill "$1 cyberos skill call $2" "$TOOLS" "$SCOPES" "$FILES"
+}
+lead 'printf "a\nb\"é\n" >/tmp/in;' "Write path=$D/n.txt body@=/tmp/in"
+is "$RC $(cat "$D/n.txt")" '0 a
+b"é' 'key@=FILE: the contents of a file'
+is "$(wc -c <"$D/n.txt" | tr -d ' ')" 7 'whole'
+lead 'printf "from input" |' "Write path=$D/n.txt body@=-"
+is "$RC $(cat "$D/n.txt")" '0 from input' 'key@=-: standard input'
+lead ': |' "Write path=$D/n.txt body@=-"
+is "$RC $(wc -c <"$D/n.txt" | tr -d ' ')" '0 0' 'of no bytes'
+lead "printf '\000\377binary' |" "Write path=$D/n.bin body@=-"
+cmp -s "$D/n.bin" "$D/b.bin"
+is "$? $RC" '0 0' 'bytes that are no text arrive as they are'
+lead "printf '\000' |" "MemoryEmit kind=a.b path=memories/notes/e.md body@=-"
+is "$RC $OUT $(result calls)" '2  0' \
+    'where a tool takes text only they do not go'
+like "$ERR" 'body: - holds bytes that are no text' 'it is said which'
+lead "printf '{\"x\":[1]}' |" \
+    "MemoryEmit kind=a.b path=memories/notes/e.md payload@=-"
+is "$RC $(rows a.b '| .data')" '0 {"x":[1]}' 'JSON where JSON is wanted'
+lead "printf '{\"path\":\"$D/a.txt\",\"offset\":4}' |" '--raw body Read -'
+is "$RC $OUT" '0 two' 'all arguments from standard input'
+call "Write path=$D/n.txt body=@/etc/passwd"
+is "$RC $(cat "$D/n.txt")" '0 @/etc/passwd' 'a value that begins with @ is a value'
+lead 'head -c 900000 /dev/zero | tr "\\000" x |' "Write path=$D/n.txt body@=-"
+is "$RC $(wc -c <"$D/n.txt" | tr -d ' ')" '0 900000' \
+    'more than fits into an argument'
+lead 'head -c 1100000 /dev/zero | tr "\\000" x |' \
+    "Write path=$D/n.txt body@=-"
+is "$RC $OUT" '5 ' 'a request that is too large: exit 5'
+like "$ERR" '^cyberos: request_too_large$' 'with its reason'
+is "$(wc -c <"$D/n.txt" | tr -d ' ')" 900000 'the world did not change'
+is "$(rows skill.tool_denied '| .reason')" '"request_too_large"' \
+    'and the ledger has it'
+lead 'head -c 20000000 /dev/zero |' "Write path=$D/n.txt body@=-"
+is "$RC $OUT $(result denied)" '2  0' 'over 16 MiB it is not even sent'
+like "$ERR" 'more than fits' 'it says so'
+
+# --- answers whole
+
+call "--json Read path=$D/a.txt"
+is "$RC $(printf '%s' "$OUT" | jq -c '.result.body')" '0 "one\ntwo\n"' \
+    '--json: a result'
+call "--json Read path=$D/none.txt"
+is "$RC $ERR $(printf '%s' "$OUT" | jq -c '[.error.code, .error.message]')" \
+    '1  [-32000,"not_found"]' '--json: a failure, on standard output alone'
+call "--json Read path=/nowhere"
+is "$RC $ERR $(printf '%s' "$OUT" | jq -c '[.error.code, .error.data.reason]')" \
+    '5  [-32603,"file_violation"]' '--json: a refusal'
+call "--json Read"
+is "$RC $ERR $(printf '%s' "$OUT" | jq -c '.error.code')" \
+    '2  -32602' '--json: a wrong argument'
+
+# --- again and again
+
+call "--repeat 20 Read path=$D/a.txt"
+is "$RC $(printf '%s' "$OUT" | jq -c '[.calls, .min_us <= .p50_us,
+    .p50_us <= .p99_us, .p99_us <= .max_us]')" '0 [20,true,true,true]' \
+    '--repeat: how long one took'
+is "$(count skill.tool_call_completed)" 20 'each of them is in the ledger'
+call "--repeat 20 Read path=$D/none.txt"
+is "$RC $OUT $(count skill.tool_call_completed)" '1  1' \
+    '--repeat: the first failure ends it'
+
 # wrong WORDS REGEX NAME: a usage error before anything is asked
 wrong() {
 	call "$1"
@@ -93,6 +168,16 @@ wrong "Read '{\"path\":1,\"path\":2}'" 'no valid JSON.*duplicate' \
 wrong "Read \"path=\$(printf '\\377')\"" 'UTF-8' 'bytes that are no text'
 wrong '' '^usage' 'no tool'
 wrong '--bogus Read' '^usage' 'an unknown option'
+wrong '--raw' '^usage' 'an option without its value'
+wrong '--repeat 0 Read' 'write a number' 'no times at all'
+wrong '--repeat 2 --json Read' '^usage' 'an answer that is not printed'
+wrong '--json --raw body Read' '^usage' 'two forms at once'
+wrong '- Read' '^usage' 'the tool behind its arguments'
+wrong "Read path@=/nowhere/in" '/nowhere/in: No such file' 'a file that is not there'
+wrong "Read path@=/tmp" '/tmp: Is a directory' 'a file that is a directory'
+wrong "Read @=/tmp/x" 'write key=value' 'a file without a key'
+wrong "Read - </dev/null" 'no valid JSON' 'no JSON on standard input'
+wrong "Read - x=y </dev/null" 'write key=value' 'more than standard input'
 # the broker's word on the rest
 call 'Read'
 is "$RC $OUT" '2 ' 'a missing argument: exit 2'
@@ -157,6 +242,10 @@ server 'close $c'
 is "$RC" '4 ' 'a broker that hangs up: exit 4'
 server 'print $c pack("N", 100) . "{"; close $c'
 is "$RC" '4 ' 'in the middle of its answer: exit 4'
+server 'my $a = q({"jsonrpc":"2.0","id":1,"result":{"x":"é"}});
+    $c->autoflush(1);
+    for (split //, pack("N", length $a) . $a) { print $c $_; select undef, undef, undef, 0.001 }'
+is "$RC" '0 {"x":"é"}' 'an answer that comes byte by byte'
 server 'print $c pack("N", 0xffffffff); close $c'
 is "$RC" '4 ' 'a length of 4 GiB: exit 4'
 server 'answer("no json")'
@@ -191,6 +280,7 @@ ok "$([ "$size" -gt 16700000 ] && [ "$size" -le 16777217 ]; echo $?)" \
 rm "$D/large.txt"
 in_skill "cyberos skill call Read path=$D/a.txt >/dev/full" "$TOOLS" "$FILES"
 is "$RC" 1 'output that cannot be written: exit 1'
+like "$ERR" 'standard output cannot be written' 'and it says so'
 
 verify_store
 done_testing

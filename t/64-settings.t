@@ -43,6 +43,7 @@ refused_config 'tmp_mb: 16\nmax_memory: 5\n' 2:1 'max_memory_mb'
 refused_config 'audit_sync: never\n' 1:13 'none, batch or row'
 refused_config 'store: [a]\n' 1:8 'audit|path'
 refused_config 'ceiling:\n  tool: []\n' 2:3 'ceiling.tools'
+refused_config 'ceiling:\n  tools: [Read, Raed]\n' 2:17 'ceiling.tools: .Raed. is no tool'
 refused_config 'store: a: b\n' 1:9 'YAML'
 config ''
 rm "$T/c.yaml"

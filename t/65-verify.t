@@ -110,7 +110,7 @@ found() {
 	is "$RC" 6 "$1: exit 6"
 	like "$(printf '%s\n' "$OUT" | head -n 1)" "^$2: $3: " \
 	    "$1: named by file, line and check"
-	perl t/verify.pl "$STORE" >"$T/perl" 2>&1
+	timeout 60 perl t/verify.pl "$STORE" >"$T/perl" 2>&1
 	is "$?" 6 "$1: verify.pl agrees"
 	again
 }
@@ -150,6 +150,12 @@ found 'a segment that is gone' "$SEG" file
 ln -s /etc/passwd "$STORE/$SEG.x"
 mv "$STORE/$SEG.x" "$STORE/$SEG"
 found 'a link in its place' "$SEG" file
+mv "$STORE/$SEG" "$T/moved"
+ln -s "$T/moved" "$STORE/$SEG"
+found 'a link to the segment itself' "$SEG" file
+rm "$STORE/$SEG"
+mkfifo -m 600 "$STORE/$SEG"
+found 'a FIFO in its place' "$SEG" file
 other=$(find "$STORE" -name '*.p1.jsonl' ! -name "$ID*" | head -n 1)
 cp "$other" "$STORE/$SEG"
 found 'another segment in its place' "$SEG:1" invocation
@@ -160,6 +166,9 @@ found 'another one that was renamed inside' "$SEG:1" prev
 mkdir -p "$STORE/audit/$DAY/seg/0a"
 cp "$other" "$STORE/audit/$DAY/seg/0a/0a1b2c3d-0000-4000-8000-00000000abcd.p1.jsonl"
 found 'a file without an anchor' "audit/$DAY/seg/0a/0a1b[^:]*" anchor
+mkdir -p "$STORE/audit/$DAY/seg/0a"
+mkfifo -m 600 "$STORE/audit/$DAY/seg/0a/0a1b2c3d-0000-4000-8000-00000000abcd.p1.jsonl"
+found 'a FIFO without an anchor' "audit/$DAY/seg/0a/0a1b[^:]*" anchor
 cp "$other" "${other%.p1.jsonl}.p2.jsonl"
 found 'a part without an anchor' "audit/$DAY/seg/[^:]*\.p2\.jsonl" anchor
 cp "$other" "$STORE/$SEG.old"
@@ -170,6 +179,22 @@ found 'an edited anchor' "$HOST:3" hash
 edit "$HOST" '3s/"rows":7/"rows":8/'
 chain "$HOST" 3
 found 'an edited anchor, chained again' "audit/$DAY/seg/[^:]*:8" rows
+# Whoever does not look at these two fields finds nothing.
+edit "$HOST" '$s/"normal"/"mormal"/'
+chain "$HOST" "$ANCHORS"
+verify
+is "$RC" 6 'a reason that is none, chained again'
+like "$(printf '%s\n' "$OUT" | head -n 1)" "^$HOST:$ANCHORS: closed: " 'which is named'
+again
+for by in broker skill nobody; do
+	edit "$HOST" "\$s/\"by\":\"supervisor\"/\"by\":\"$by\"/"
+	chain "$HOST" "$ANCHORS"
+	verify
+	is "$RC" 6 "an anchor by $by, chained again"
+	like "$(printf '%s\n' "$OUT" | head -n 1)" "^$HOST:$ANCHORS: kind: " \
+	    'which is named'
+	again
+done
 edit "$HOST" 3d
 found 'a deleted anchor' "$HOST:3" hseq
 edit "$HOST" '4{h;d};5{G}'
@@ -203,6 +228,24 @@ verify
 is "$RC" 6 'a host that is none'
 like "$(cat "$T/err")" 'audit/host.json' 'which is named'
 again
+# no_host NAME FILES-IN-AUDIT: for everybody; then all is put back
+no_host() {
+	verify
+	is "$RC" 6 "$1: verify"
+	like "$(cat "$T/err")" 'audit/host.json:1: form: ' "$1: which is named"
+	"$CYBEROS" skill broker status --store "$STORE" >"$T/out" 2>&1
+	is "$?" 6 "$1: status"
+	broker_run probe
+	like "$ERR" 'audit/host.json:1: form: ' "$1: no run"
+	[ -s "$STORE/audit/host.json" ]
+	is "$? $(ls "$STORE/audit")" "1 $2" "$1: no other id"
+	again
+}
+rm "$STORE/audit/host.json"
+no_host 'a host.json that is gone' "$DAY"
+: >"$STORE/audit/host.json"
+no_host 'an empty host.json' "$DAY
+host.json"
 edit audit/host.json 's/"host":"\(.\)\(.\)/"host":"\2\1/'
 verify
 if cmp -s "$T/whole/audit/host.json" "$STORE/audit/host.json"; then
@@ -210,6 +253,12 @@ if cmp -s "$T/whole/audit/host.json" "$STORE/audit/host.json"; then
 else
 	is "$RC" 6 'another host'
 fi
+again
+edit audit/host.json 's/"v":1/"v":2/'
+verify
+perl t/verify.pl "$STORE" >"$T/perl" 2>&1
+is "$RC $?" '6 6' 'a form that is not ours'
+like "$(cat "$T/err")" 'audit/host.json' 'which is named'
 again
 edit "audit/$DAY/totals" 's/"calls":/&1/'
 verify
@@ -219,6 +268,9 @@ again
 mkdir -m 700 "$STORE/audit/$DAY/quarantine"
 verify
 is "$RC" 0 'an empty quarantine'
+cp "$STORE/$SEG" "$STORE/audit/$DAY/quarantine/"
+found 'a file that was put aside' "audit/$DAY/quarantine" quarantine
+mkdir -m 700 "$STORE/audit/$DAY/quarantine"
 mv "$STORE/$SEG" "$STORE/audit/$DAY/quarantine/"
 verify --day "$DAY"
 is "$RC" 6 'what recovery put aside stays an error'
@@ -226,6 +278,31 @@ like "$OUT" "^audit/$DAY/quarantine: quarantine: 1 " 'which is named'
 again
 verify
 is "$RC" 0 'put right, it is intact again'
+
+# stranger NAME: below audit/, made there by somebody
+stranger() {
+	verify
+	is "$RC" 6 "audit/$1 is not of the ledger"
+	like "$OUT" "^audit/$1: name: is not of the ledger\$" 'which is named'
+	again
+}
+: >"$STORE/audit/$DAY/notes"
+stranger "$DAY/notes"
+mkdir "$STORE/audit/$DAY/.totals.x"
+stranger "$DAY/.totals.x"
+: >"$STORE/audit/host.json.old"
+stranger host.json.old
+cp -a "$STORE/audit/$DAY" "$STORE/audit/$DAY.bak"
+stranger "$DAY.bak"
+: >"$STORE/audit/2001-01-01"
+verify
+is "$RC" 6 'a day that is no directory'
+again
+: >"$STORE/audit/$DAY/.totals.123"
+: >"$STORE/audit/.host.$ID"
+verify
+is "$RC" 0 'names of what is being made are'
+again
 
 # one of many is cut: asked for that one alone, and for another
 edit "$SEG" '$d'
@@ -257,6 +334,49 @@ is "$RC" 0 'the next run mends it'
 like "$OUT" '^1 fragments that crashes left' 'and the ledger says so'
 edit "$HOST" 8d
 found 'a fragment that is taken out' "$HOST:8" torn
+# owner COMMAND...: by whom the store belongs to, who is not root; leaves RC, OUT
+cp "$CYBEROS" "$T/cyberos"
+owner() {
+	set -- "$T/cyberos" skill broker "$@" --store "$STORE"
+	if is_root; then
+		chown -R 54321 "$STORE"
+		set -- setpriv --reuid 54321 --regid 54321 --clear-groups "$@"
+	fi
+	OUT=$("$@" 2>&1)
+	RC=$?
+}
+chmod 0 "$STORE/$HOST"
+owner verify
+is "$RC $(printf '%s\n' "$OUT" | sed '$d')" "1 $HOST: read: cannot be read: Permission denied
+unreadable: 0 rows in 0 segments (0 running), 0 anchors, 0 days" \
+    'anchors that cannot be read: nothing is said of their segments'
+chmod 600 "$STORE/$HOST"
+tomorrow=$(date -u -d "$DAY + 1 day" +%F)
+mkdir -m 700 "$STORE/audit/$tomorrow"
+sed -n 1p "$STORE/$HOST" | sed "s/\"prev_day\":null,\"prev_head\":null/\"prev_day\":\"$DAY\",\"prev_head\":\"$(tail -n 1 "$STORE/$HOST" | jq -r .hash)\"/
+s/\"hseq\":1,/\"hseq\":$((ANCHORS + 1)),/
+s/\"prev\":\"[0-9a-f]*\"/\"prev\":\"$(tail -n 1 "$STORE/$HOST" | jq -r .hash)\"/" \
+    >"$STORE/audit/$tomorrow/host.jsonl"
+chain "audit/$tomorrow/host.jsonl" 1
+chmod 600 "$STORE/audit/$tomorrow/host.jsonl"
+owner verify
+is "$RC" 0 'another day behind them'
+chmod 0 "$STORE/$HOST"
+owner verify
+is "$RC $(printf '%s\n' "$OUT" | grep -c ': ')" '1 2' 'nor of that one'
+again
+rm "$STORE/$HOST"
+ln -s /etc/passwd "$STORE/$HOST"
+found 'a link in place of the anchors' "$HOST" file
+chmod 0 "$STORE/$SEG"
+for command in replay tail; do
+	owner $command --invocation "$ID"
+	is "$RC $OUT" "1 cyberos: $ID: Permission denied" \
+	    "$command: a segment that cannot be read is not one that is missing"
+	owner $command --invocation 0a1b2c3d-0000-4000-8000-00000000abcd
+	like "$RC $OUT" '^1 .*: not in this ledger$' "$command: which is another thing"
+done
+again
 if ! is_root; then
 	chmod 0 "$STORE/$SEG"
 	verify
@@ -288,6 +408,13 @@ rm -rf "$T/whole"
 cp -a "$STORE" "$T/whole"
 SEG2=$(find "$STORE" -name "$live_id.p2.jsonl")
 SEG2=${SEG2#"$STORE/"}
+chmod 0 "$STORE/$SEG2"
+for command in replay tail; do
+	owner $command --invocation "$live_id"
+	like "$RC $(printf '%s\n' "$OUT" | grep '^cyberos: ')" \
+	    "^1 cyberos: $live_id: Permission denied" "$command: nor is a part"
+done
+again
 rm "$STORE/$SEG2"
 found 'a part that is gone' "$SEG2" file
 SEG1=${SEG2%.p2.jsonl}.p1.jsonl
@@ -296,6 +423,27 @@ found 'a tail before a part' "$SEG1:2" part
 edit "$SEG2" 's/"panic"/"error"/'
 chain "$SEG2" 1
 found 'a part that was chained again' "$SEG2:1" head
+
+# A bar on a terminal, after a second and not before; never in a file.
+if strace -o "$T/traced" true 2>"$T/err"; then
+	set -- "$CYBEROS" skill broker verify --store "$STORE"
+	slowly() {
+		ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" "$@" strace -f \
+		    -o "$T/traced" -e trace=openat -e inject=openat:delay_enter=150000 \
+		    "$CYBEROS" skill broker verify --store "$STORE" >"$T/screen" \
+		    2>"$T/err" </dev/null
+	}
+	slowly python3 t/terminal.py
+	like "$(tr '\r' '\n' <"$T/screen")" "^$DAY \\[#+ *\\] +[0-9]+ %$" 'progress on a terminal'
+	like "$(tr -d '\r' <"$T/screen" | tail -n 1)" '^head ' 'and the result below it'
+	python3 t/terminal.py "$@" >"$T/screen" </dev/null
+	unlike "$(cat "$T/screen")" '%' 'none when it is quick'
+	slowly env
+	is "$(grep -c % "$T/screen" "$T/err" | sed 's/.*://' | tr '\n' ' ')" '0 0 ' \
+	    'none in a file'
+else
+	skip 'progress on a terminal' "strace cannot trace here: $(cat "$T/err")"
+fi
 
 # Many at once, and verify beside them.
 i=0

@@ -122,6 +122,29 @@ replay --invocation "$INV" --json
 is "$(jq -c '.totals.gaps, (.sequence[] | select(.gap) | [.tool, .outcome])' "$T/said" | tr '\n' ' ')" \
     '1 ["Bash",null] ' "--json: marked as well"
 
+# What tail tells of it, by the end or later.
+"$CYBEROS" skill broker tail --store "$STORE" --invocation "$INV" >"$T/said"
+like "$(grep -c ' GAP' "$T/said") $(tail -n 1 "$T/said")" '^1 ended: ' 'tail has the gap too, before the end'
+
+# --- what a skill chose, in a table for others ---
+
+INV=$(new_id)
+printf '%s\n' 'open
+send 1 {"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"=cmd|x","args":{}}}
+recv 1
+send 1 {"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"\\u001b[31mX\\r\\ny\\u202e\\u009b","args":{}}}
+recv 1
+send 1 {"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"a,\\"b","args":{}}}
+recv 1' | broker_run --invocation "$INV" wire
+replay --invocation "$INV" --format csv
+is "$(python3 -c '
+import csv, sys
+for row in csv.DictReader(open(sys.argv[1], newline="")):
+    if row["reason"]: print(row["tool"])
+' "$T/said" | tr '\n' ' ')" "'=cmd|x \\x1b[31mX\\x0d\\ny\\u202e\\x9b a,\"b " \
+    "--format csv: escaped, and no formula"
+is "$(LC_ALL=C tr -d '\r\n -~' <"$T/said" | wc -c)" 0 "--format csv: nothing for a terminal"
+
 # --- the recipes of the manual ---
 
 # Each one runs as it stands there, and finds what is here to be found.
@@ -130,19 +153,26 @@ awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh SEE/ { on = 0 }
 	print substr(text, 3) >(dir "/recipe." n) }
     on && /^\.Bd/ { text = ""; next }
     on { text = text $0 "\n" }' dir="$T" man/cyberos-ledger.5
+# What did not happen in this store, so that there is something for each of them.
+mkdir -p "$T/asked/audit/2026-01-01/seg/ab"
+cp -R "$STORE/audit/." "$T/asked/audit/"
+cat >"$T/asked/audit/2026-01-01/seg/ab/more.jsonl" <<'J'
+{"ts":"t","inv":"i","kind":"skill.cap_bypass_attempt","payload":{"skill_id":"s","syscall":"mount","target":"/","count":3}}
+{"ts":"t","inv":"i","kind":"skill.tool_call_started","payload":{"call":1,"tool_name":"Write","resource":"/d/f","skill_id":"s","args_hash":"a"}}
+{"ts":"t","inv":"i","kind":"skill.tool_call_completed","payload":{"call":1,"tool_name":"Write","skill_id":"s","duration_ms":1500}}
+{"ts":"t","inv":"i","kind":"skill.tool_call_started","payload":{"call":2,"tool_name":"HttpFetch","resource":"h.test:443","skill_id":"s","args_hash":"b"}}
+{"ts":"t","inv":"i","kind":"skill.invoked_completed","payload":{"skill_id":"s","outcome":"timeout","by":"broker","error_message":"m"}}
+J
+trace=$(cat "$STORE"/audit/*/seg/*/*.jsonl | head -n 1 | jq -r .payload.trace_id)
 n=0
 failed=
-silent=
 for recipe in "$T"/recipe.*; do
 	n=$((n + 1))
-	(cd "$STORE" && TRACE=$(cat audit/*/seg/*/*.jsonl | head -n 1 |
-	    jq -r .payload.trace_id) sh -e "$recipe") >"$T/found" 2>"$T/err" &&
+	(cd "$T/asked" && TRACE=$trace sh -e "$recipe") >"$T/found" 2>"$T/err" &&
 	    [ ! -s "$T/err" ] || failed="$failed ${recipe##*/} $(cat "$T/err")"
-	[ -s "$T/found" ] || silent="$silent $(grep -o '"skill[a-z._]*"\|Http' "$recipe" | head -n 1)"
+	[ -s "$T/found" ] || failed="$failed ${recipe##*/} finds nothing"
 done
-is "$n$failed" 10 "ten recipes of the manual run"
-unlike "$silent" 'tool_denied|invoked_completed|invoked_started' \
-    "and tell what happened here"
+is "$n$failed" 10 "ten recipes of the manual run, and find what is there"
 
 # --- tail, before it begins ---
 
@@ -156,31 +186,43 @@ printf '%s\n' "$wire_commands" >"$T/commands"
 broker_run --invocation "$INV" wire <"$T/commands"
 wait $TAIL
 is "$? $(grep -c success "$T/tail")" "0 2" "--wait: one that is not there yet"
+"$CYBEROS" skill broker tail --store "$T/later" --invocation "$INV" --wait 30 >"$T/tail" 2>&1 &
+TAIL=$!
+"$CYBEROS" skill broker tail --store "$T/later" --invocation "$INV" >"$T/said" 2>&1
+is "$? $(cat "$T/said")" "1 cyberos: store $T/later: no invocation has run in it yet" \
+    "without it a store that is not there is an error"
+STORE=$T/later broker_run --invocation "$INV" wire <"$T/commands"
+wait $TAIL
+is "$? $(grep -c success "$T/tail")" "0 2" "with it, it is waited for as well"
 
 # --- on a terminal ---
 
-cat >"$T/terminal.py" <<'P'
-import os, pty, sys
-os.environ.pop('NO_COLOR', None)
-if sys.argv[1] == 'plain':
-    os.environ['NO_COLOR'] = '1'
-pid, master = pty.fork()
-if pid == 0:
-    os.execv(sys.argv[2], sys.argv[2:])
-out = b''
-try:
-    while True:
-        piece = os.read(master, 4096)
-        if not piece:
-            break
-        out += piece
-except OSError:
-    pass
-os.waitpid(pid, 0)
-sys.stdout.write('colour' if b'\033[' in out else 'plain')
-P
-is "$(python3 "$T/terminal.py" colour "$CYBEROS" skill broker replay --store "$STORE" --invocation "$INV" 2>/dev/null </dev/null)" \
-    colour "colours on a terminal"
-is "$(python3 "$T/terminal.py" plain "$CYBEROS" skill broker replay --store "$STORE" --invocation "$INV" 2>/dev/null </dev/null)" \
-    plain "none with NO_COLOR"
+# colours ENVIRONMENT: which of them use any
+colours() {
+	for t_command in replay tail; do
+		env "$@" python3 t/terminal.py "$CYBEROS" skill broker $t_command \
+		    --store "$STORE" --invocation "$INV" >"$T/screen" 2>"$T/err" </dev/null
+		! grep -q 'Read' "$T/screen" || printf '%s %s ' $t_command \
+		    "$(grep -c "$(printf '\033')\[" "$T/screen" | sed 's/^[1-9].*/colour/')"
+	done
+}
+is "$(colours -u NO_COLOR)" 'replay colour tail colour ' "colours on a terminal"
+is "$(colours NO_COLOR=1)" 'replay 0 tail 0 ' "none with NO_COLOR"
+"$CYBEROS" skill broker tail --store "$STORE" --invocation "$INV" >"$T/said"
+is "$(grep -c "$(printf '\033')" "$T/said")" 0 "none in a file"
+deep=$T/f/$(printf 'd\303\244%.0s' $(seq 80))
+INV=$(new_id)
+mkdir -p "$deep" && printf x >"$deep/the-end"
+printf '%s\n' "open
+send 1 $(call Read "{\"path\":\"$deep/the-end\"}")
+recv 1
+send 1 $(call Read '{"path":"/etc/a/long/path/that/nobody/has/granted/to/anybody/at/all/ever/the-end"}')
+recv 1" | broker_run --invocation "$INV" wire
+python3 t/terminal.py "$CYBEROS" skill broker replay --store "$STORE" --invocation "$INV" </dev/null |
+    sed "s/$(printf '\033')\[[0-9;]*m//g; s/$(printf '\r')\$//" >"$T/wide"
+is "$(python3 -c 'import sys; print(max(len(l.rstrip("\n")) for l in open(sys.argv[1], encoding="utf-8")) in (79, 80))' "$T/wide")" \
+    True "a long path fits on the line"
+is "$(grep -c '  \.\.\..*/the-end' "$T/wide")" 2 "it loses its beginning"
+replay --invocation "$INV"
+is "$(grep -cF "  $deep/the-end" "$T/said")" 1 "in a file it is whole"
 done_testing

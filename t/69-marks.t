@@ -48,11 +48,57 @@ sed -i '$d' "$seg"
 verify
 is "$VRC" 6 "the end cut off up to before the mark: damaged"
 like "$(cat "$T/found")" 'row[s]? 3 to 3 are missing; they were marked' "and the mark tells"
+perl t/verify.pl "$STORE" >"$T/perl" 2>&1
+is "$? $(grep -c 'row 3: mark' "$T/perl")" "6 1" "an independent reader as well"
+# closed: how books were closed, and with which last row
+closed() {
+	cat "$STORE"/audit/*/host.jsonl | jq -r "select(.kind == \"audit.segment_closed\") |
+	    .payload | \"\(.reason) \(.rows) \(.head)\""
+}
+sweeps() { "$CYBEROS" skill broker sweep --store "$STORE" >"$T/said"; RC=$?; }
+cp -a "$STORE" "$T/whole"
+sweeps
+is "$RC $(closed)" "6 damaged 2 $(tail -n 1 "$seg" | jq -r .hash)" \
+    "sweep does not sign it off"
+verify
+is "$VRC" 6 "nor does verify then"
+rm -rf "$STORE"
+cp -a "$T/whole" "$STORE"
+perl -MDigest::SHA=sha256_hex -pe 'if ($. == 3) { s/"Read"/"Bash"/;
+    s/^(.*),"hash":"\w+"/"$1,\"hash\":\"" . sha256_hex($1) . "\""/e }' "$T/kept" >"$seg"
+sweeps
+is "$RC $(closed)" "6 damaged 2 $(sed -n 2p "$seg" | jq -r .hash)" \
+    "another row than the one that was marked: nor that"
+rm -rf "$STORE"
+cp -a "$T/whole" "$STORE"
 cp "$T/kept" "$seg"
 "$CYBEROS" skill broker sweep --store "$STORE" >"$T/said"
 verify
 is "$VRC" 0 "with its end, recovered, it holds"
 verify_store "and an independent reader agrees"
+
+
+# The supervisor knows its marks as well.
+rm -rf "$STORE"
+live_start wire --config "$CONF"
+live_say "open
+send 1 $READ
+recv 1
+say two"
+live_wait '^two'
+n=0
+while [ -z "$(marks)" ] && [ $n -lt 200 ]; do
+	sleep 0.05
+	n=$((n + 1))
+done
+seg=$(ls "$STORE"/audit/*/seg/*/*.p1.jsonl)
+kill -STOP "$(live_broker)"
+sed -i '$d' "$seg"
+kill -KILL "$(live_broker)"
+live_end
+is "$(closed)" "damaged 2 $(tail -n 1 "$seg" | jq -r .hash)" \
+    "an end that is cut off while it runs: its supervisor closes it as damaged"
+like "$ERR" 'closed as damaged' "and logs it"
 
 rm -rf "$STORE"
 echo 'audit_append_only: true' >"$CONF"
@@ -66,7 +112,31 @@ if is_root && chattr +a "$T/try" 2>/dev/null; then
 	(: >"$seg") 2>/dev/null
 	[ -s "$seg" ]
 	ok $? "so nobody truncates it"
-	chattr -a "$seg"
+	# The next part as well, and an orphan is no trap for recovery.
+	INV=$(new_id)
+	live_start wire --config "$CONF" --invocation "$INV"
+	live_say 'say up'
+	live_wait '^up'
+	kill -KILL "$(live_broker)"
+	live_end
+	day=$(date -u +%Y-%m-%d)
+	dir=$STORE/audit/$day/seg/$(printf %.2s "$INV")
+	is "$(lsattr "$dir/$INV.p1.jsonl" "$dir/$INV.p2.jsonl" | cut -c 6 | tr -d '\n')" aa \
+	    "every part has it"
+	empty=$(new_id) full=$(new_id)
+	for id in $empty $full; do
+		mkdir -p "$STORE/audit/$day/seg/$(printf %.2s "$id")"
+		orphan=$STORE/audit/$day/seg/$(printf %.2s "$id")/$id.p1.jsonl
+		[ "$id" = "$empty" ] || head -n 1 "$seg" >"$orphan"
+		(umask 077; : >>"$orphan") && chattr +a "$orphan"
+	done
+	"$CYBEROS" skill broker sweep --store "$STORE" >"$T/said" 2>&1
+	is "$? $(grep -c "$empty" "$T/said") $(grep -c "$full" "$T/said")" "6 1 1" \
+	    "sweep: files that no anchor names, with the attribute"
+	is "$(find "$STORE/audit" -name "$empty*" -o -name "$full*" | sed "s|.*/audit/$day/||")" \
+	    "quarantine/$full.p1.jsonl" "are removed, or put aside"
+	rm "$STORE/audit/$day/quarantine/$full.p1.jsonl"
+	chattr -R -a "$STORE/audit"
 else
 	is "$said" false "audit_append_only: where it cannot be set, the anchor says so"
 fi

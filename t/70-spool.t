@@ -70,6 +70,9 @@ if is_root; then
 	mkdir -m 700 "$STORE"
 	INV=$(new_id)
 	{ echo open; n=0; while [ $n -lt 8 ]; do asks 2; echo "sleep 30"; n=$((n + 1)); done; } >"$T/commands"
+	"$CYBEROS" skill broker tail --store "$STORE" --invocation "$INV" --json \
+	    --wait 60 >"$T/tail" 2>&1 &
+	TAIL=$!
 	ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -o "$T/trace" \
 	    -e trace=fdatasync -e inject=fdatasync:error=EIO:when=7 \
 	    "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
@@ -80,6 +83,9 @@ if is_root; then
 	is "$(ls "$STORE"/audit/*/seg/*/ | wc -l | tr -d ' ')" 2 "and only one"
 	is "$(kinds)" "1 skill.invoked_completed 1 skill.invoked_started 16 skill.tool_call_completed 16 skill.tool_call_started " \
 	    "every row is there"
+	wait "$TAIL"
+	is "$? $(jq -r '.tool // .outcome' "$T/tail" | uniq -c | tr -s ' \n' ' ')$(jq .seq "$T/tail" | sort -u | wc -l)" \
+	    "0  16 Read 1 success 17" "tail has told of each once, over the change of parts"
 	verify
 	is "$VRC" 0 "verify: intact" || note "$(cat "$T/found")"
 	is "$(closed '[.reason, .parts, .lost]')" '["normal",2,0]' "closed as what it is"

@@ -68,7 +68,13 @@ finish() {
 # children PID
 children() { cat "/proc/$1/task/$1/children" 2>/dev/null; }
 
-broker_pid() { children "$RUN" | tr ' ' '\n' | head -n 1; }
+broker_pid() {
+	for t_pid in $(children "$RUN"); do
+		if [ "$(cat "/proc/$t_pid/comm" 2>/dev/null)" = cyberos-broker ]; then
+			echo "$t_pid"
+		fi
+	done
+}
 
 # init is the broker's child that is number 1 in a namespace of its own
 init_pid() {

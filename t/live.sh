@@ -46,10 +46,11 @@ live_broker() {
 	    jq -r '.invocations[0].pid'
 }
 
-# is_dead PID: gone, or waiting to be reaped
+# is_dead PID: gone, or waiting to be reaped, and no thread of it holds its files
 is_dead() {
-	case $(sed -n 's/^State:[^A-Z]*\([A-Z]\).*/\1/p' "/proc/$1/status" 2>/dev/null) in
-	'' | Z | X) return 0 ;;
+	case $(sed -n 's/^State:[^A-Z]*\([A-Z]\).*/\1/p; s/^Threads:[^0-9]*//p' \
+	    "/proc/$1/status" 2>/dev/null | tr -d '\n') in
+	'' | Z | X | [ZX][01]) return 0 ;;
 	*) return 1 ;;
 	esac
 }

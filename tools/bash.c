@@ -568,6 +568,7 @@ put_result(struct call *c, struct shell *s, size_t most)
 		result_text(c, "encoding", "base64");
 	if (s->have_status && s->status.code == CLD_EXITED) {
 		result_int(c, "exit_code", s->status.status);
+		c->run.status = s->status.status;
 		result_text(c, "signal", NULL);
 	} else {
 		result_text(c, "exit_code", NULL);

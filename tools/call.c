@@ -48,13 +48,6 @@ static const struct {
 	    "there is no connection to the host" },
 };
 
-static const char *const outcomes[] = {
-	[OUTCOME_SUCCESS] = "success",
-	[OUTCOME_ERROR] = "error",
-	[OUTCOME_DENIED] = "denied",
-	[OUTCOME_TIMEOUT] = "timeout",
-};
-
 struct call *
 call_new(void)
 {
@@ -64,6 +57,7 @@ call_new(void)
 		return NULL;
 	c->check.on.fd = c->check.on.parent_fd = -1;
 	c->rpc.budget = CALL_RESPONSE_MAX;
+	c->run.status = -1;
 	buf_init(&c->run.result, CALL_RESPONSE_MAX);
 	return c;
 }
@@ -136,7 +130,7 @@ failure_detail(enum failure f)
 const char *
 outcome_word(enum outcome o)
 {
-	return outcomes[o];
+	return tally_word(TALLY_OUTCOME, o);
 }
 
 void

@@ -12,6 +12,8 @@
 
 #include "audit/buf.h"
 #include "audit/digest.h"
+#include "audit/stray.h"
+#include "audit/tally.h"
 #include "audit/trace.h"
 #include "enforce/grant.h"
 #include "enforce/path.h"
@@ -24,7 +26,6 @@
 
 #define CALL_RESPONSE_MAX	((size_t)16 * 1024 * 1024)	/* SPEC 5 */
 #define CALL_FILE_MAX		((off_t)16 * 1024 * 1024)
-#define CALL_TEMP		48	/* bytes of a temporary name */
 #define CALL_IN_PLACE_MAX	((off_t)64 * 1024)	/* larger: a worker's */
 
 struct expose_place;
@@ -40,6 +41,8 @@ struct invocation {
 	const struct path_protect *protect;
 	const struct narrow *narrow;	/* for the workers */
 	int		 memory_fd;	/* the tenant's memory root */
+	int		 stray_fd;	/* notes of files in the making, or -1 */
+	off_t		 stray_len;	/* of which so much is the supervisor's */
 	struct digest	*digest;	/* plain SHA-256 */
 	struct digest	*args_digest;	/* keyed when the operator says so */
 	uint64_t	 written;	/* bytes written so far */
@@ -67,11 +70,12 @@ enum failure {
 	FAIL_COUNT
 };
 
+/* What is counted has these words (tally.h). */
 enum outcome {
-	OUTCOME_SUCCESS,
-	OUTCOME_ERROR,
-	OUTCOME_DENIED,
-	OUTCOME_TIMEOUT
+	OUTCOME_SUCCESS = TALLY_SUCCESS,
+	OUTCOME_ERROR = TALLY_ERROR,
+	OUTCOME_DENIED = TALLY_DENIED,
+	OUTCOME_TIMEOUT = TALLY_TIMEOUT
 };
 
 struct tool;
@@ -85,6 +89,7 @@ struct call {
 		size_t		 id_len;
 		char		*tool;		/* as the skill wrote it, UTF-8 */
 		cJSON		*args;		/* owned; NULL when missing */
+		bool		 odd;		/* a member beside them that is none */
 		struct trace	 trace;		/* governs this call */
 		bool		 own_trace;	/* it came with the call */
 		char		*traceparent;	/* the call's own, as given */
@@ -117,18 +122,22 @@ struct call {
 		enum failure	 failure;
 		int		 error;		/* errno behind it, or 0 */
 		int		 code;		/* or a library's number */
+		int		 status;	/* of HTTP, or an exit status; -1: none */
 		struct buf	 result;	/* a JSON object's text */
 		bool		 cut;		/* shortened to the budget */
 		uint64_t	 written;	/* bytes put on disk */
 		unsigned	 again;		/* times it was judged anew */
-		char		 temp[CALL_TEMP];	/* of a file in the making */
+		char		 temp[STRAY_NAME];	/* of a file in the making */
 		char		 content_hash[DIGEST_HEX];	/* MemoryEmit */
 	} run;
 
 	/* record: for the rows */
 	struct {
 		uint64_t	 number;	/* pairs started and completed */
+		int64_t		 arrived;	/* clock_boot; 0: no span */
 		int64_t		 begun;		/* clock_boot */
+		size_t		 args_size;	/* of the canonical text */
+		char		 span_id[17];	/* of the tool, once it has one */
 		char		 args_hash[DIGEST_TEXT];
 		char		 result_hash[DIGEST_TEXT];
 	} record;

@@ -574,6 +574,62 @@ cover_mounts(struct collect *c)
 	return true;
 }
 
+/* Of all that is shown around it the innermost decides. */
+static bool
+is_renamable(const struct collect *c, const char *path)
+{
+	const struct share *s, *in = NULL;
+	size_t i;
+
+	for (i = 0; i < c->out->n; i++) {
+		s = &c->out->v[i];
+		if (path_is_within(path, s->path) &&
+		    (in == NULL || strlen(s->path) > strlen(in->path)))
+			in = s;
+	}
+	return in != NULL && in->kind == SHARE_WRITE;
+}
+
+/*
+ * What leads to a cover must stay where it is: a directory that is renamed takes
+ * what is in it along, the thing that is covered too, and another could be put
+ * in its place for whoever comes next. Mounted over itself it is EBUSY.
+ */
+static bool
+fix_directory(struct collect *c, const char *path)
+{
+	struct stat st;
+	int fd;
+
+	if (!is_renamable(c, path) || find_share(c, path) != NULL)
+		return true;
+	fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd == -1 || fstat(fd, &st) == -1) {
+		if (fd != -1)
+			close(fd);
+		return fails(c, FAIL_IO_ERROR);
+	}
+	return add_share(c, path, SHARE_WRITE, &st, fd);
+}
+
+static bool
+fix_directories(struct collect *c)
+{
+	char path[PATH_MAX];
+	size_t i, n = c->out->n;
+	char *slash;
+
+	for (i = 0; i < n; i++) {
+		strlcpy(path, c->out->v[i].path, sizeof(path));
+		while ((slash = strrchr(path, '/')) != NULL && slash != path) {
+			*slash = '\0';
+			if (!fix_directory(c, path))
+				return false;
+		}
+	}
+	return true;
+}
+
 /* --- the whole --- */
 
 static int
@@ -658,7 +714,8 @@ expose_collect(const struct invocation *inv, const struct expose_place *places,
 		if (!cover_place(&c, &places[i]))
 			goto out;
 	}
-	if (cover_mounts(&c) && cover_loader(&c) && cover_own_names(&c))
+	if (cover_mounts(&c) && cover_loader(&c) && cover_own_names(&c) &&
+	    fix_directories(&c))
 		settle(out);
 out:
 	mounts_free(c.mounts);

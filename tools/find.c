@@ -68,10 +68,10 @@ root_argument(const struct call *c)
 
 /* A set of this one pattern, or NULL with errno and, for EINVAL, *why. */
 static struct glob_set *
-one_glob(const char *pattern, const char **why)
+one_glob(const char *pattern, bool memory, const char **why)
 {
-	struct glob_set *set =
-	    glob_set_new(pattern[0] == '/' ? GLOB_FILE : GLOB_MEMORY);
+	enum glob_kind kind = pattern[0] == '/' ? GLOB_FILE : GLOB_RELATIVE;
+	struct glob_set *set = glob_set_new(memory ? GLOB_MEMORY : kind);
 	int saved;
 
 	if (set == NULL ||
@@ -84,10 +84,10 @@ one_glob(const char *pattern, const char **why)
 }
 
 static int
-glob_root(const char *pattern, char root[PATH_MAX])
+glob_root(const char *pattern, bool memory, char root[PATH_MAX])
 {
 	const char *why;
-	struct glob_set *set = one_glob(pattern, &why);
+	struct glob_set *set = one_glob(pattern, memory, &why);
 	size_t n;
 
 	if (set == NULL)
@@ -106,15 +106,25 @@ find_pattern_root(const struct call *c, char root[PATH_MAX])
 
 	if (pattern == NULL || pattern[0] != '/')
 		return -1;
-	return glob_root(pattern, root);
+	return glob_root(pattern, false, root);
 }
 
 int
-find_memory_root(const char *path, char root[PATH_MAX])
+find_memory_path(const char *path, char canonical[PATH_MAX])
 {
-	if (is_glob(path))
-		return path[0] == '/' ? -1 : glob_root(path, root);
-	return path_memory(path, strlen(path), root);
+	size_t len = strlen(path);
+
+	return is_glob(path) ? path_memory_glob(path, len, canonical)
+			     : path_memory(path, len, canonical);
+}
+
+int
+find_memory_root(const char *canonical, char root[PATH_MAX])
+{
+	if (is_glob(canonical))
+		return glob_root(canonical, true, root);
+	strlcpy(root, canonical, PATH_MAX);
+	return 0;
 }
 
 bool
@@ -126,16 +136,20 @@ find_shape(struct call *c)
 								    : "glob";
 	const char *pattern = call_text(c, name);
 	const char *why = "out of memory";
+	char canonical[PATH_MAX];
 	struct glob_set *set;
 
 	if (pattern == NULL || (memory && !is_glob(pattern)))
 		return true;
-	if (memory && pattern[0] == '/') {
-		why = "memory paths have no leading /";
-		set = NULL;
-	} else {
-		set = one_glob(pattern, &why);
+	/* One that is too long is none, however short it would become. */
+	if (memory && strlen(pattern) <= GLOB_PATTERN_MAX) {
+		/* What is no memory path is refused, with a row. */
+		if (find_memory_path(pattern, canonical) == -1 ||
+		    !is_glob(canonical))
+			return true;
+		pattern = canonical;
 	}
+	set = one_glob(pattern, memory, &why);
 	if (set == NULL)
 		snprintf(
 		    c->check.bad, sizeof(c->check.bad), "%s: %s", name, why);
@@ -226,12 +240,12 @@ static int
 filter_set(struct filter *f, const struct call *c, const struct invocation *inv,
     const char *root, bool memory)
 {
-	const char *pattern = memory ? call_text(c, "path") : file_pattern(c);
+	const char *pattern = memory ? c->check.on.name : file_pattern(c);
 	const char *why;
 
 	if (pattern == NULL || (memory && !is_glob(pattern)))
 		return 0;
-	f->set = one_glob(pattern, &why);
+	f->set = one_glob(pattern, memory, &why);
 	if (f->set == NULL)
 		return -1;
 	f->kind = FILTER_PATH;
@@ -357,7 +371,7 @@ struct scan {
 	bool eof;
 	bool binary;
 	bool skipping; /* what comes is the rest of a line that is too long */
-	bool cut;      /* a line was not searched to its end */
+	bool cut;      /* a line, or the file, was not searched to its end */
 };
 
 static void
@@ -382,7 +396,7 @@ fill(struct scan *f)
 		if (nul != NULL) {
 			/* As if the file ended here, or were not there. */
 			n = nul - (f->data + f->len);
-			f->eof = true;
+			f->eof = f->cut = true;
 			f->binary = f->taken + n < (off_t)BINARY_HEAD;
 		}
 		f->taken += n;
@@ -450,7 +464,6 @@ slide(struct scan *f)
 	f->at -= keep;
 	f->counted -= keep;
 	fill(f);
-	match_forget(f->s->match);
 	return true;
 }
 
@@ -613,7 +626,6 @@ skip_rest(struct scan *f)
 	}
 	if (f->skipping)
 		f->at = f->len;
-	match_forget(f->s->match);
 }
 
 static bool
@@ -648,7 +660,6 @@ search_file(void *arg, const struct walk_file *file)
 	    .line = 1};
 	bool more;
 
-	match_forget(s->match);
 	more = scan_file(&f);
 	if (f.cut && !f.binary)
 		s->missed++;
@@ -673,7 +684,7 @@ search_end(struct search *s, int result)
 		if (s->memory)
 			result_int(c, "total", s->total);
 		result_bool(c, "truncated", s->truncated);
-		if (!s->memory && !s->list && s->missed > 0)
+		if (!s->list && s->missed > 0)
 			result_int(c, "incomplete", s->missed);
 		result_end(c);
 	}

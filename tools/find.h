@@ -21,9 +21,15 @@ void find_memory(struct call *, struct invocation *);
 int find_pattern_root(const struct call *, char root[PATH_MAX]);
 
 /*
- * The same for the path of a memory search, which may be a glob: root is ""
- * for all of memory. 0, or -1 when nothing can be called so.
+ * The canonical form of the path of a memory search, which may be a glob. 0, or
+ * -1 when nothing can be called so, and then what the row calls it.
  */
-int find_memory_root(const char *path, char root[PATH_MAX]);
+int find_memory_path(const char *path, char canonical[PATH_MAX]);
+
+/*
+ * The directory (or file) below which what such a form names lies altogether;
+ * "" is all of memory. 0, or -1 when there is no memory to find out.
+ */
+int find_memory_root(const char *canonical, char root[PATH_MAX]);
 
 #endif

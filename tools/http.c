@@ -8,14 +8,11 @@
 
 #include "tools/http.h"
 
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -29,8 +26,10 @@
 #include "audit/clock.h"
 #include "audit/json.h"
 #include "audit/trace.h"
+#include "enforce/libexec.h"
 #include "enforce/spawn.h"
 #include "enforce/spawner.h"
+#include "tools/program.h"
 
 #define GRACE_MS 5000 /* beyond a call's own time; then it hangs */
 #define CHUNK ((size_t)256 * 1024)
@@ -38,8 +37,6 @@
 #define OUT_MAX (CONFIG_MAX + (size_t)32 * 1024 * 1024)
 #define RESULT_MAX                                                             \
 	(sizeof(struct http_result) + HTTP_URL + HTTP_HEADERS + HTTP_BODY)
-#define CHILD_CA_FD 3
-#define CHILD_FDS 10 /* above all that is put in place */
 
 enum stage {
 	STAGE_ASKED,  /* the verdict is to come */
@@ -160,74 +157,6 @@ http_new(struct invocation *inv, const struct log *log)
 	return h;
 }
 
-/* A program that others could have written is not ours. */
-static bool
-is_ours(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
-	       (st.st_uid == 0 || st.st_uid == geteuid()) &&
-	       (st.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-	       (st.st_mode & S_IXUSR) != 0;
-}
-
-/* Beside the running binary, then where it is installed. */
-static int
-open_program(void)
-{
-	static const char beside[] = HTTP_BESIDE "/" HTTP_PROGRAM;
-	char path[PATH_MAX + sizeof(beside)], *slash;
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-	int fd = -1;
-
-	if (n > 0) {
-		path[n] = '\0';
-		slash = strrchr(path, '/');
-		if (slash != NULL) {
-			strlcpy(slash, beside, sizeof(beside));
-			fd = open(path, O_PATH | O_CLOEXEC);
-		}
-	}
-	if (fd == -1)
-		fd = open(LIBEXECDIR "/" HTTP_PROGRAM, O_PATH | O_CLOEXEC);
-	if (fd != -1 && !is_ours(fd)) {
-		close(fd);
-		errno = EPERM;
-		return -1;
-	}
-	return fd;
-}
-
-/* In the child: what it keeps is its end of the channel and the authorities. */
-static void
-become(int program_fd, int channel_fd, int ca_fd, uid_t uid, pid_t parent)
-{
-	char name[] = HTTP_PROGRAM, *argv[] = {name, NULL}, *envp[] = {NULL};
-	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int program = fcntl(program_fd, F_DUPFD_CLOEXEC, CHILD_FDS);
-	int channel = fcntl(channel_fd, F_DUPFD_CLOEXEC, CHILD_FDS);
-	int ca = ca_fd == -1 ? -1 : fcntl(ca_fd, F_DUPFD_CLOEXEC, CHILD_FDS);
-	int keep[] = {0, 1, 2, CHILD_CA_FD, program};
-
-	if (null_fd == -1 || program == -1 || channel == -1 ||
-	    (ca_fd != -1 && ca == -1) || dup2(channel, 0) == -1 ||
-	    dup2(null_fd, 1) == -1 || dup2(null_fd, 2) == -1 ||
-	    dup2(ca == -1 ? null_fd : ca, CHILD_CA_FD) == -1 ||
-	    spawn_close_others(keep, sizeof(keep) / sizeof(keep[0])) == -1)
-		_exit(1);
-	setsid();
-	if (geteuid() == 0 &&
-	    (setgroups(0, NULL) == -1 || setresgid(uid, uid, uid) == -1 ||
-		setresuid(uid, uid, uid) == -1 || geteuid() != uid))
-		_exit(1);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 || getppid() != parent)
-		_exit(1);
-	fexecve(program, argv, envp);
-	_exit(1);
-}
-
 static void
 add_list(cJSON *lists, const struct glob_set *set)
 {
@@ -298,10 +227,10 @@ open_parts(const struct http *h, int *program_fd, int *ca_fd, char *why,
     size_t whylen)
 {
 	const char *ca_file = h->inv->policy->ca_file;
-	const char *what = HTTP_PROGRAM;
+	const char *what = PROGRAM_NET;
 
 	*ca_fd = -1;
-	*program_fd = open_program();
+	*program_fd = libexec_open(PROGRAM_NET);
 	if (*program_fd != -1 && ca_file != NULL) {
 		what = ca_file;
 		*ca_fd = open(ca_file, O_RDONLY | O_CLOEXEC);
@@ -334,23 +263,26 @@ http_spawn(const struct http *h, int channel_fd, char *why, size_t whylen)
 	int program_fd, ca_fd, pidfd = -1;
 	pid_t parent = getpid(), pid;
 	uid_t uid = geteuid();
+	int fds[2];
 
 	if (open_parts(h, &program_fd, &ca_fd, why, whylen) == -1)
 		return -1;
+	fds[0] = channel_fd;
+	fds[1] = ca_fd; /* the authorities */
 	/* Held by us, who live as long as it does. */
 	if (uid == 0 &&
 	    spawn_lock_uid(p->uid_first, p->uid_last, &uid) == -1) {
 		snprintf(why, whylen, "no free uid in uid_range for %s",
-		    HTTP_PROGRAM);
+		    PROGRAM_NET);
 		return -1;
 	}
 	pid = fork();
 	if (pid == 0)
-		become(program_fd, channel_fd, ca_fd, uid, parent);
+		program_become(program_fd, NULL, fds, 2, uid, parent);
 	if (pid != -1)
 		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pidfd == -1)
-		snprintf(why, whylen, "%s: %s", HTTP_PROGRAM, strerror(errno));
+		snprintf(why, whylen, "%s: %s", PROGRAM_NET, strerror(errno));
 	close(program_fd);
 	if (ca_fd != -1)
 		close(ca_fd);
@@ -457,9 +389,9 @@ http_free(struct http *h)
 /* --- asking --- */
 
 static int
-trace_field(const struct http *h, const struct call *c, cJSON *request)
+trace_field(const struct http *h, struct call *c, cJSON *request)
 {
-	char text[64], span[17];
+	char text[64];
 
 	if (c->rpc.traceparent != NULL) {
 		cJSON_AddStringToObject(
@@ -469,10 +401,11 @@ trace_field(const struct http *h, const struct call *c, cJSON *request)
 			    request, "tracestate", c->rpc.tracestate);
 		return 0;
 	}
-	if (trace_new_span(span) == -1)
+	/* Its own span, which is exported under the same id. */
+	if (trace_new_span(c->record.span_id) == -1)
 		return -1;
 	snprintf(text, sizeof(text), "00-%s-%s-%02x", h->inv->trace.trace_id,
-	    span, h->inv->trace.flags & 1U);
+	    c->record.span_id, h->inv->trace.flags & 1U);
 	cJSON_AddStringToObject(request, "traceparent", text);
 	return 0;
 }
@@ -490,29 +423,49 @@ default_type(const struct call *c)
 		   : "text/plain; charset=utf-8";
 }
 
-static char *
-request_text(const struct http *h, const struct call *c)
+static bool
+is_post(const struct call *c)
+{
+	return strcmp(c->check.tool->name, "HttpPost") == 0;
+}
+
+const char *
+http_method(const struct call *c)
+{
+	const char *method = is_post(c) ? "POST" : call_text(c, "method");
+
+	return method == NULL ? "GET" : method;
+}
+
+/* The skill's own fields: a type that it gives is one of them. */
+static void
+add_fields(cJSON *request, const struct call *c)
 {
 	const cJSON *headers =
 	    cJSON_GetObjectItemCaseSensitive(c->rpc.args, "headers");
-	bool post = strcmp(c->check.tool->name, "HttpPost") == 0;
-	const char *method = post ? "POST" : call_text(c, "method");
-	const char *type = call_text(c, "content_type");
+	const char *type = is_post(c) ? call_text(c, "content_type") : NULL;
+	cJSON *own = headers == NULL ? cJSON_CreateObject()
+				     : cJSON_Duplicate(headers, true);
+
+	if (type != NULL)
+		cJSON_AddStringToObject(own, "Content-Type", type);
+	cJSON_AddItemToObject(request, "headers", own);
+}
+
+static char *
+request_text(const struct http *h, struct call *c)
+{
+	const char *type = is_post(c) ? default_type(c) : NULL;
 	cJSON *request = cJSON_CreateObject();
 	char *text = NULL;
 
-	if (type == NULL && find_field(headers, "content-type") == NULL)
-		type = default_type(c);
 	cJSON_AddStringToObject(request, "url", call_text(c, "url"));
-	cJSON_AddStringToObject(
-	    request, "method", method == NULL ? "GET" : method);
+	cJSON_AddStringToObject(request, "method", http_method(c));
 	cJSON_AddNumberToObject(
 	    request, "timeout_ms", (double)call_int(c, "timeout_ms", HTTP_MS));
-	if (type != NULL && post)
+	if (type != NULL) /* where its own fields do not go */
 		cJSON_AddStringToObject(request, "content_type", type);
-	if (headers != NULL)
-		cJSON_AddItemToObject(
-		    request, "headers", cJSON_Duplicate(headers, true));
+	add_fields(request, c);
 	if (trace_field(h, c, request) == 0)
 		text = cJSON_PrintUnformatted(request);
 	cJSON_Delete(request);
@@ -841,6 +794,7 @@ make_result(struct call *c, const struct http_result *r, const char *p)
 	url = strndup(p, r->url_len);
 	result_begin(c);
 	result_int(c, "status", (int64_t)r->status);
+	c->run.status = (int)r->status;
 	put_fields(&c->run.result, f, n);
 	taken =
 	    result_body(c, r->body_len == 0 ? "" : body, r->body_len, reserve);

@@ -17,8 +17,6 @@
  * What it hears is taken to be hostile.
  */
 
-#define HTTP_PROGRAM	"cyberos-net"
-#define HTTP_BESIDE	"/libexec/cyberos"	/* of the running binary */
 #define HTTP_MS		30000			/* a call, redirects included */
 #define HTTP_HOPS	5			/* redirects */
 #define HTTP_HEADERS	((size_t)256 * 1024)	/* of all its answers */
@@ -88,6 +86,9 @@ struct http_result {
 bool		 http_fetch_shape(struct call *);
 bool		 http_post_shape(struct call *);
 enum place	 http_place(const struct call *);
+
+/* The request method of a call of either tool: its argument's, or GET or POST. */
+const char	*http_method(const struct call *);
 
 struct http;
 

@@ -27,12 +27,15 @@
 #define PLACES 32     /* where a match may begin, between looks at the clock */
 #define LINE_MS 100   /* of our own time, for one line */
 #define NEEDLE_MAX 32 /* of a text that every match holds */
-#define NOWHERE SIZE_MAX
+#define CASE 0x20     /* the bit in which the cases of a letter differ */
 
-/* One letter is looked for in both of its cases. */
-struct cursor {
-	unsigned char byte;
-	size_t at; /* where it is next; NOWHERE: not looked for yet */
+/* So many bytes at once; the compiler knows what the machine has for it. */
+typedef unsigned char block __attribute__((vector_size(16)));
+
+/* A byte of the needle, at this place in it; with the bits of its fold set. */
+struct mark {
+	size_t place;
+	unsigned char byte, fold;
 };
 
 struct match {
@@ -40,9 +43,7 @@ struct match {
 	size_t needle_len;
 	bool fold;   /* of the needle, which is then in lower case */
 	bool exact;  /* a line that holds the needle matches, no other does */
-	size_t rare; /* the place in the needle that the cursors are about */
-	struct cursor cursor[2];
-	size_t cursors;
+	struct mark rare[2]; /* what is looked for in a text */
 	const uint8_t *first; /* bits of the bytes that a match begins with */
 	pcre2_code *code;
 	pcre2_match_data *data;
@@ -237,22 +238,28 @@ rarity(unsigned char c)
 	return at == NULL ? sizeof(common) : (size_t)(at - common);
 }
 
-static void
-choose_cursors(struct match *m)
+static unsigned char
+fold_bits(const struct match *m, size_t place)
 {
-	size_t i;
-	unsigned char c;
+	char c = m->needle[place];
 
-	for (i = 1; i < m->needle_len; i++) {
-		if (rarity((unsigned char)m->needle[i]) >
-		    rarity((unsigned char)m->needle[m->rare]))
-			m->rare = i;
+	return m->fold && c >= 'a' && c <= 'z' ? CASE : 0;
+}
+
+/* The rarest byte of the needle but the one at this place. */
+static struct mark
+rarest(const struct match *m, size_t but)
+{
+	size_t i, best = but == 0 && m->needle_len > 1;
+
+	for (i = 0; i < m->needle_len; i++) {
+		if (i != but &&
+		    rarity((unsigned char)m->needle[i]) >
+			rarity((unsigned char)m->needle[best]))
+			best = i;
 	}
-	c = (unsigned char)m->needle[m->rare];
-	m->cursor[m->cursors++].byte = c;
-	if (toupper(c) != c)
-		m->cursor[m->cursors++].byte = (unsigned char)toupper(c);
-	match_forget(m);
+	return (struct mark){best, (unsigned char)m->needle[best],
+	    fold_bits(m, best)};
 }
 
 static int
@@ -279,8 +286,10 @@ set_needle(struct match *m, const char *pattern, bool literal, bool fold)
 	}
 	if (m->needle == NULL)
 		return -1;
-	if (fold && m->needle_len > 0)
-		choose_cursors(m);
+	if (m->needle_len > 0) {
+		m->rare[0] = rarest(m, SIZE_MAX);
+		m->rare[1] = rarest(m, m->rare[0].place);
+	}
 	return 0;
 }
 
@@ -356,57 +365,70 @@ match_free(struct match *m)
 
 /* --- looking --- */
 
-void
-match_forget(struct match *m)
-{
-	m->cursor[0].at = m->cursor[1].at = NOWHERE;
-}
-
-static size_t
-advance(struct cursor *c, const char *text, size_t from, size_t len)
-{
-	const char *p;
-
-	if (c->at != NOWHERE && c->at >= from)
-		return c->at;
-	p = from < len ? memchr(text + from, c->byte, len - from) : NULL;
-	c->at = p == NULL ? len : (size_t)(p - text);
-	return c->at;
-}
-
 static bool
-same_folded(const char *text, const char *lower, size_t len)
+holds_needle(const struct match *m, const char *text)
 {
 	size_t i;
 
-	for (i = 0; i < len; i++) {
-		if (tolower((unsigned char)text[i]) != (unsigned char)lower[i])
+	for (i = 0; i < m->needle_len; i++) {
+		if (((unsigned char)text[i] | fold_bits(m, i)) !=
+		    (unsigned char)m->needle[i])
 			return false;
 	}
 	return true;
 }
 
-static size_t
-find_folded(struct match *m, const char *text, size_t from, size_t len)
+/* Which of the places from here on have this byte where the needle has it? */
+static block
+compare(const char *text, const struct mark *mark)
 {
-	size_t at, other;
+	block b;
 
-	for (from += m->rare; from < len; from = at + 1) {
-		at = advance(&m->cursor[0], text, from, len);
-		if (m->cursors > 1) {
-			other = advance(&m->cursor[1], text, from, len);
-			at = other < at ? other : at;
-		}
-		if (at >= len || len - at < m->needle_len - m->rare)
+	memcpy(&b, text + mark->place, sizeof(b));
+	return (block)((b | mark->fold) == mark->byte);
+}
+
+static bool
+is_zero(block b)
+{
+	uint64_t half[2];
+
+	memcpy(half, &b, sizeof(half));
+	return (half[0] | half[1]) == 0;
+}
+
+/* Two bytes of the needle at once, which is seldom wrong, and then all of it. */
+static size_t
+find_needle_in(const struct match *m, const char *text, size_t from, size_t len)
+{
+	size_t last, i;
+	block both;
+
+	if (len < m->needle_len)
+		return len;
+	last = len - m->needle_len;
+	for (; from <= last; from += sizeof(both)) {
+		if (last - from < sizeof(both))
 			break;
-		if (same_folded(text + at - m->rare, m->needle, m->needle_len))
-			return at - m->rare;
+		both = compare(text + from, &m->rare[0]) &
+		    compare(text + from, &m->rare[1]);
+		if (is_zero(both))
+			continue;
+		for (i = 0; i < sizeof(both); i++) {
+			if (both[i] != 0 && holds_needle(m, text + from + i))
+				return from + i;
+		}
+	}
+	for (; from <= last; from++) {
+		if (holds_needle(m, text + from))
+			return from;
 	}
 	return len;
 }
 
 size_t
-match_candidate(struct match *m, const char *text, size_t from, size_t len)
+match_candidate(
+    const struct match *m, const char *text, size_t from, size_t len)
 {
 	const char *p;
 	unsigned char c;
@@ -421,8 +443,9 @@ match_candidate(struct match *m, const char *text, size_t from, size_t len)
 		}
 		return from;
 	}
-	if (m->fold)
-		return find_folded(m, text, from, len);
+	if (m->needle_len <= NEEDLE_MAX)
+		return find_needle_in(m, text, from, len);
+	/* Whoever chose needle and text could make that slow. */
 	p = memmem(text + from, len - from, m->needle, m->needle_len);
 	return p == NULL ? len : (size_t)(p - text);
 }
@@ -491,17 +514,12 @@ match_expression(
 enum match_result
 match_line(struct match *m, const char *line, size_t len, size_t *at, bool *cut)
 {
-	struct cursor saved[2];
 	uint32_t options = 0;
 	size_t found;
 
 	*cut = false;
 	if (m->exact) {
-		/* What is known of the text around the line stays known. */
-		memcpy(saved, m->cursor, sizeof(saved));
-		match_forget(m);
 		found = match_candidate(m, line, 0, len);
-		memcpy(m->cursor, saved, sizeof(saved));
 		*at = found;
 		return found < len ? MATCH_YES : MATCH_NO;
 	}

@@ -26,12 +26,10 @@ void match_free(struct match *);
 
 /*
  * The first place at or after from where a line of this text may match, or
- * len: lines before the one that holds it need no look. Forget the text before
- * another one is looked at.
+ * len: lines before the one that holds it need no look.
  */
 size_t match_candidate(
-    struct match *, const char *text, size_t from, size_t len);
-void match_forget(struct match *);
+    const struct match *, const char *text, size_t from, size_t len);
 
 /*
  * Does this line (without its end) match, and where first (a byte offset)?

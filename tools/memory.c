@@ -126,7 +126,10 @@ memory_emit(struct call *c, struct invocation *inv)
 		call_fail_errno(c, errno);
 		return;
 	}
-	if (file_no_space(inv, put.dir_fd, put.len)) {
+	/* Something else stands there since the check: it has the word. */
+	if (path_memory_leaf(put.dir_fd, leaf) == -1) {
+		call_fail_errno(c, ESTALE);
+	} else if (file_no_space(inv, put.dir_fd, put.len)) {
 		call_fail(c, FAIL_NO_SPACE);
 	} else if (file_put(&put) == -1) {
 		call_fail_errno(c, errno);

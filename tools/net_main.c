@@ -20,17 +20,21 @@
 #include "audit/json.h"
 #include "enforce/fence.h"
 #include "enforce/route.h"
+#include "tools/exporter.h"
 #include "tools/http.h"
+#include "tools/program.h"
 #include "tools/transfer.h"
 
-#define CHANNEL_FD 0
-#define CA_FD 3
+#define CHANNEL_FD PROGRAM_FD(0)
+#define CA_FD PROGRAM_FD(1)
 #define CA_MAX ((size_t)16 * 1024 * 1024)
 #define CONFIG_MAX ((size_t)64 * 1024 * 1024)
 #define MESSAGE_MAX ((size_t)16 * 1024 * 1024)
 #define CHUNK ((size_t)128 * 1024)
 #define PORTS_MAX 4096
 #define IDLE_MS 60000
+#define BUSY_MS 1000
+#define VETOED_MS 50
 #define MEMORY_MAX ((rlim_t)1536 * 1024 * 1024)
 #define FILES_MAX 256
 
@@ -181,7 +185,7 @@ settle(struct net *n)
 
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == -1)
 		err(1, "dumpable");
-	prctl(PR_SET_NAME, HTTP_PROGRAM);
+	prctl(PR_SET_NAME, PROGRAM_NET);
 	n->rules.route_fd = route_open();
 	if (n->rules.route_fd == -1)
 		err(1, "netlink");
@@ -403,6 +407,27 @@ finish_transfers(struct net *n)
 	}
 }
 
+/*
+ * The library sleeps too long where the next address of several has its turn
+ * after a timer, and that has run out unseen on a busy host: then a call whose
+ * addresses were all refused ends by its time limit and not with the refusal. It
+ * looks at everything again whenever it is called.
+ */
+static int
+most_ms(const struct net *n)
+{
+	const struct transfer *t;
+	int most = IDLE_MS;
+
+	TAILQ_FOREACH (t, &n->calls, next) {
+		if (t->running && t->vetoed)
+			return VETOED_MS;
+		if (t->running)
+			most = BUSY_MS;
+	}
+	return most;
+}
+
 static void
 serve(struct net *n)
 {
@@ -418,7 +443,7 @@ serve(struct net *n)
 		channel.revents = 0;
 		if (n->verdicts.len > 0 || !TAILQ_EMPTY(&n->answers))
 			channel.events |= CURL_WAIT_POLLOUT;
-		if (curl_multi_poll(n->multi, &channel, 1, IDLE_MS, NULL) !=
+		if (curl_multi_poll(n->multi, &channel, 1, most_ms(n), NULL) !=
 		    CURLM_OK)
 			errx(1, "libcurl");
 		if (channel.revents != 0)
@@ -427,7 +452,7 @@ serve(struct net *n)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
 	struct net n;
 	cJSON *config;
@@ -439,6 +464,8 @@ main(void)
 	buf_init(&n.verdicts, CONFIG_MAX);
 	if (geteuid() == 0)
 		errx(1, "is not run by root, and not by hand");
+	if (argc > 1 && strcmp(argv[1], PROGRAM_EXPORT) == 0)
+		exporter_run();
 	config = read_config();
 	read_lists(&n.rules, cJSON_GetObjectItem(config, "domains"));
 	read_networks(&n.rules, cJSON_GetObjectItem(config, "networks"));

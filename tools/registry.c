@@ -38,6 +38,17 @@ static const char *const fetch_methods[] = { "GET", "HEAD", NULL };
 #define FILE_PATH(check, help)                                                 \
 	{ "path", ARG_TEXT, true, 1, TEXT_MAX, NULL, check, help }
 
+#define FAILS_READ                                                             \
+	(FAILS(NOT_FOUND) | FAILS(IS_A_DIRECTORY) | FAILS(PERMISSION) |        \
+	    FAILS(TOO_LARGE))
+#define FAILS_WRITE (FAILS_READ | FAILS(NO_SPACE))
+#define FAILS_SEARCH                                                           \
+	(FAILS(NOT_FOUND) | FAILS(PERMISSION) | FAILS(INVALID_PATTERN) |       \
+	    FAILS(TOO_COMPLEX))
+#define FAILS_HTTP                                                             \
+	(FAILS(TOO_LARGE) | FAILS(HTTP_ERROR) | FAILS(TLS_ERROR) |             \
+	    FAILS(RESOLVE_ERROR) | FAILS(CONNECT_ERROR))
+
 static const struct tool tools[] = {
 	{ "Bash",
 	    "Run a command line with /bin/bash -c in a sandbox of its own, "
@@ -52,7 +63,9 @@ static const struct tool tools[] = {
 		TIMEOUT_ARG,
 		{ "cwd", ARG_TEXT, false, 1, TEXT_MAX, NULL, CHECK_NONE,
 		    "absolute working directory (/tmp)" } },
-	    bash_shape, bash_place, NULL, NULL },
+	    bash_shape, bash_place, NULL, NULL,
+	    FAILS(NOT_FOUND) | FAILS(TOO_LARGE) | FAILS(NO_SPACE),
+	    "skill.tool.bash.exec", SPAN_INTERNAL },
 	{ "Read",
 	    "Read a file: all of it, or limit bytes from offset.",
 	    { FILE_PATH(CHECK_FILE_READ, "absolute path of the file"),
@@ -60,7 +73,9 @@ static const struct tool tools[] = {
 		    "first byte (0)" },
 		{ "limit", ARG_INT, false, 1, INT_LIMIT, NULL, CHECK_NONE,
 		    "at most this many bytes" } },
-	    NULL, file_read_place, file_read, NULL },
+	    NULL, file_read_place, file_read, NULL,
+	    FAILS_READ,
+	    "skill.tool.file.read", SPAN_INTERNAL },
 	{ "Write",
 	    "Write a file: replace it in one step, create it, or append.",
 	    { FILE_PATH(CHECK_FILE_WRITE, "absolute path of the file"),
@@ -70,7 +85,9 @@ static const struct tool tools[] = {
 		    "of body (utf-8)" },
 		{ "mode", ARG_WORD, false, 0, 0, write_modes, CHECK_NONE,
 		    "overwrite is the default" } },
-	    file_write_shape, file_write_place, file_write, NULL },
+	    file_write_shape, file_write_place, file_write, NULL,
+	    FAILS_WRITE | FAILS(EXISTS),
+	    "skill.tool.file.write", SPAN_INTERNAL },
 	{ "Edit",
 	    "Replace a text in a file, in one step.",
 	    { FILE_PATH(CHECK_FILE_WRITE, "absolute path of the file"),
@@ -80,7 +97,9 @@ static const struct tool tools[] = {
 		    "what to put in its place" },
 		{ "all", ARG_BOOL, false, 0, 0, NULL, CHECK_NONE,
 		    "replace every occurrence" } },
-	    NULL, file_write_place, file_edit, NULL },
+	    NULL, file_write_place, file_edit, NULL,
+	    FAILS_WRITE | FAILS(NOT_UNIQUE),
+	    "skill.tool.file.edit", SPAN_INTERNAL },
 	{ "Glob",
 	    "Find granted files whose paths match a pattern.",
 	    { { "pattern", ARG_TEXT, true, 1, 1024, NULL, CHECK_NONE,
@@ -88,7 +107,9 @@ static const struct tool tools[] = {
 		{ "root", ARG_TEXT, false, 1, TEXT_MAX, NULL,
 		    CHECK_FILE_BELOW, "absolute directory to begin in" },
 		LIMIT_ARG },
-	    find_shape, find_place, find_glob, NULL },
+	    find_shape, find_place, find_glob, NULL,
+	    FAILS(NOT_FOUND) | FAILS(PERMISSION),
+	    "skill.tool.file.glob", SPAN_INTERNAL },
 	{ "Grep",
 	    "Find lines of granted files that match a regular expression.",
 	    { { "pattern", ARG_TEXT, true, 1, 4096, NULL, CHECK_NONE,
@@ -102,12 +123,16 @@ static const struct tool tools[] = {
 		{ "context", ARG_INT, false, 0, 100, NULL, CHECK_NONE,
 		    "lines before and after" },
 		LIMIT_ARG },
-	    find_shape, find_place, find_grep, NULL },
+	    find_shape, find_place, find_grep, NULL,
+	    FAILS_SEARCH,
+	    "skill.tool.file.grep", SPAN_INTERNAL },
 	{ "MemoryRead",
 	    "Read a memory file.",
 	    { { "path", ARG_TEXT, true, 1, TEXT_MAX, NULL, CHECK_MEMORY_READ,
 		"memory path, such as memories/notes/today" } },
-	    NULL, file_read_place, memory_read, NULL },
+	    NULL, file_read_place, memory_read, NULL,
+	    FAILS_READ,
+	    "skill.tool.memory.read", SPAN_INTERNAL },
 	{ "MemorySearch",
 	    "Find lines of memory files within the granted scopes.",
 	    { { "query", ARG_TEXT, true, 1, 4096, NULL, CHECK_NONE,
@@ -119,7 +144,9 @@ static const struct tool tools[] = {
 		{ "ignore_case", ARG_BOOL, false, 0, 0, NULL, CHECK_NONE,
 		    "upper and lower case alike" },
 		LIMIT_ARG },
-	    find_shape, find_place, find_memory, NULL },
+	    find_shape, find_place, find_memory, NULL,
+	    FAILS_SEARCH,
+	    "skill.tool.memory.search", SPAN_INTERNAL },
 	{ "MemoryEmit",
 	    "Record an event in the ledger and, with body, put a memory file.",
 	    { { "kind", ARG_TEXT, true, 3, 128, NULL, CHECK_NONE,
@@ -130,7 +157,9 @@ static const struct tool tools[] = {
 		    "recorded as it is, at most 12 KiB" },
 		{ "body", ARG_TEXT, false, 0, TEXT_MAX, NULL, CHECK_NONE,
 		    "new contents of the memory file" } },
-	    memory_emit_shape, memory_emit_place, memory_emit, memory_record },
+	    memory_emit_shape, memory_emit_place, memory_emit, memory_record,
+	    FAILS_WRITE,
+	    "skill.tool.memory.emit", SPAN_INTERNAL },
 	{ "HttpFetch",
 	    "Fetch a URL of a granted host.",
 	    { { "url", ARG_TEXT, true, 8, TEXT_MAX, NULL, CHECK_NONE,
@@ -140,7 +169,9 @@ static const struct tool tools[] = {
 		{ "headers", ARG_MAP, false, 0, 0, NULL, CHECK_NONE,
 		    "request headers" },
 		TIMEOUT_ARG },
-	    http_fetch_shape, http_place, NULL, NULL },
+	    http_fetch_shape, http_place, NULL, NULL,
+	    FAILS_HTTP,
+	    "skill.tool.http.request", SPAN_CLIENT },
 	{ "HttpPost",
 	    "Send a body to a URL of a granted host.",
 	    { { "url", ARG_TEXT, true, 8, TEXT_MAX, NULL, CHECK_NONE,
@@ -154,7 +185,9 @@ static const struct tool tools[] = {
 		{ "headers", ARG_MAP, false, 0, 0, NULL, CHECK_NONE,
 		    "request headers" },
 		TIMEOUT_ARG },
-	    http_post_shape, http_place, NULL, NULL },
+	    http_post_shape, http_place, NULL, NULL,
+	    FAILS_HTTP,
+	    "skill.tool.http.request", SPAN_CLIENT },
 };
 
 #define TOOLS_N (sizeof(tools) / sizeof(tools[0]))
@@ -184,6 +217,12 @@ registry_find(const char *name)
 			return &tools[i];
 	}
 	return NULL;
+}
+
+bool
+registry_may_fail(const struct tool *tool, enum failure f)
+{
+	return ((tool->fails | FAILS_ALWAYS) >> f & 1) != 0;
 }
 
 size_t
@@ -228,6 +267,9 @@ tool_trouble(const struct tool *t)
 		return "a tool has no name or description";
 	if (t->run == NULL && t->place == NULL)
 		return "a tool has nothing to run";
+	if (t->span == NULL || strncmp(t->span, "skill.tool.", 11) != 0 ||
+	    strlen(t->span) >= SPAN_NAME || t->span_kind == 0)
+		return "a tool has no span";
 	for (i = 0; i < TOOL_ARGS_MAX && t->args[i].name != NULL; i++) {
 		trouble = arg_trouble(&t->args[i]);
 		if (trouble != NULL)
@@ -269,6 +311,9 @@ schema_type(const struct tool_arg *a, struct buf *out)
 		buf_puts(out, "\"type\":\"string\",");
 		if (a->min > 0)
 			buf_printf(out, "\"minLength\":%lld,", (long long)a->min);
+		/* There it counts characters: what fits here fits there. */
+		if (a->max < TEXT_MAX)
+			buf_printf(out, "\"maxLength\":%lld,", (long long)a->max);
 		break;
 	case ARG_WORD:
 		buf_puts(out, "\"type\":\"string\",\"enum\":[");
@@ -411,6 +456,9 @@ check_shape(struct call *c)
 	const struct tool_arg *a;
 	const cJSON *v;
 
+	if (c->rpc.odd)
+		return bad(c, "params",
+		    "only tool, args, traceparent and tracestate");
 	if (!cJSON_IsObject(c->rpc.args))
 		return bad(c, "args", "must be an object");
 	cJSON_ArrayForEach (v, c->rpc.args) {
@@ -574,13 +622,16 @@ static enum check_result
 check_memory_write(struct call *c, const struct invocation *inv)
 {
 	char leaf[NAME_MAX + 1];
-	int fd;
+	int fd, error = 0;
 
 	fd = path_memory_parent(inv->memory_fd, c->check.on.name, false, leaf);
 	if (fd == -1)
 		return errno == ENOENT ? CHECK_MAY : memory_trouble(c, errno);
+	/* Without a body nothing is put there. */
+	if (call_text(c, "body") != NULL && path_memory_leaf(fd, leaf) == -1)
+		error = errno;
 	close(fd);
-	return CHECK_MAY;
+	return error == 0 ? CHECK_MAY : memory_trouble(c, error);
 }
 
 static enum check_result
@@ -674,19 +725,19 @@ check_memory_below(
     struct call *c, const struct invocation *inv, const char *path)
 {
 	struct resource *on = &c->check.on;
-	char root[PATH_MAX] = "";
+	char canonical[PATH_MAX] = "", root[PATH_MAX];
 	enum reason reason;
-	bool valid = path == NULL || find_memory_root(path, root) == 0;
+	bool valid = path == NULL || find_memory_path(path, canonical) == 0;
 
 	if (path != NULL) {
-		/* A glob stays as it is; a path is told of by its right name. */
-		on->name = strdup(
-		    strpbrk(path, "*?[{\\") == NULL ? root : path);
+		on->name = strdup(canonical);
 		if (on->name == NULL)
 			return fails(c, FAIL_IO_ERROR);
 	}
 	if (!valid)
 		return refuse(c, REASON_SCOPE);
+	if (find_memory_root(canonical, root) == -1)
+		return fails(c, FAIL_IO_ERROR);
 	reason = grant_memory(inv->grant, root);
 	if (reason != REASON_NONE)
 		reason = grant_memory_below(inv->grant, root);

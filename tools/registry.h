@@ -6,6 +6,7 @@
 
 #include "audit/buf.h"
 #include "audit/segment.h"
+#include "audit/span.h"
 #include "tools/call.h"
 
 /*
@@ -72,7 +73,20 @@ struct tool {
 	 */
 	void		(*record)(struct call *, struct invocation *,
 			    struct segment *);
+	/* How it may fail besides FAILS_ALWAYS: a bit for each enum failure. */
+	uint32_t	fails;
+	/* Its own span below the call's (SPEC 11). */
+	const char	*span;
+	enum span_kind	 span_kind;
 };
+
+#define FAILS(word)	(UINT32_C(1) << FAIL_##word)
+#define FAILS_ALWAYS	(FAILS(TIMEOUT) | FAILS(CANCELLED) | FAILS(IO_ERROR))
+
+_Static_assert(FAIL_COUNT <= 32, "each failure has a bit");
+
+/* Is this word one of those that the tool's row, and so the manual, names? */
+bool		 registry_may_fail(const struct tool *, enum failure);
 
 /* The table and its size. */
 const struct tool *registry_tools(size_t *n);

@@ -246,6 +246,23 @@ note_host(const char *text, struct host_target *at)
 }
 
 /*
+ * Is an address spelled in the text as it is usual? The library makes one of
+ * every spelling. If not, the target has the host as written, for the record.
+ */
+static bool
+is_spelled(const char *text, struct host_target *at)
+{
+	char written[HOST_SIZE];
+	struct sockaddr_storage ss;
+
+	if (!host_literal(at->host, &ss) || !host_written(text, written) ||
+	    strcasecmp(written, at->host) == 0)
+		return true;
+	strlcpy(at->host, written, sizeof(at->host));
+	return false;
+}
+
+/*
  * Read a URL: on HTTP_MAY *url is its handle. A failed set would leave an
  * older URL in a handle, so each text gets a fresh one.
  */
@@ -268,6 +285,10 @@ read_url(const struct transfer *t, const char *text, struct host_target *at,
 	    (int)curl_url_set(u, CURLUPART_URL, text, CURLU_DISALLOW_USER)) {
 	case CURLUE_OK:
 		ruling = judge_url(t, u, at, reason);
+		if (ruling == HTTP_MAY && !is_spelled(text, at)) {
+			ruling = HTTP_REFUSED;
+			*reason = REASON_DOMAIN;
+		}
 		break;
 	case CURLUE_USER_NOT_ALLOWED:
 		note_host(text, at);
@@ -489,18 +510,17 @@ set_method(struct transfer *t)
 	return curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) == CURLE_OK;
 }
 
-/* What the library may do, and what it may not. */
-static bool
-set_rules(struct transfer *t)
-{
-	CURL *e = t->easy;
-	CURLcode c = CURLE_OK;
-
 #define SET(option, value)                                                     \
 	do {                                                                   \
 		if (c == CURLE_OK)                                             \
 			c = curl_easy_setopt(e, option, value);                \
 	} while (0)
+
+bool
+transfer_strict(CURL *e, const struct curl_blob *ca)
+{
+	CURLcode c = CURLE_OK;
+
 	SET(CURLOPT_PROTOCOLS_STR, "http,https");
 	SET(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 	SET(CURLOPT_FOLLOWLOCATION, 0L);
@@ -515,13 +535,24 @@ set_rules(struct transfer *t)
 	SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
 	SET(CURLOPT_SSL_VERIFYPEER, 1L);
 	SET(CURLOPT_SSL_VERIFYHOST, 2L);
-	if (t->rules->ca.len > 0) {
+	SET(CURLOPT_USERAGENT, "cyberos/" CYBEROS_VERSION);
+	if (ca->len > 0) {
 		SET(CURLOPT_CAINFO, NULL);
 		SET(CURLOPT_CAPATH, NULL);
-		SET(CURLOPT_CAINFO_BLOB, &t->rules->ca);
+		SET(CURLOPT_CAINFO_BLOB, ca);
 	}
+	return c == CURLE_OK;
+}
+
+/* What the library may do, and what it may not. */
+static bool
+set_rules(struct transfer *t)
+{
+	CURL *e = t->easy;
+	CURLcode c = transfer_strict(e, &t->rules->ca) ? CURLE_OK
+						       : CURLE_FAILED_INIT;
+
 	SET(CURLOPT_ACCEPT_ENCODING, "gzip, br");
-	SET(CURLOPT_USERAGENT, "cyberos/" CYBEROS_VERSION);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_OPENSOCKETDATA, t);
 	SET(CURLOPT_PREREQFUNCTION, before_request);
@@ -531,9 +562,9 @@ set_rules(struct transfer *t)
 	SET(CURLOPT_WRITEFUNCTION, take_body);
 	SET(CURLOPT_WRITEDATA, t);
 	SET(CURLOPT_PRIVATE, t);
-#undef SET
 	return c == CURLE_OK;
 }
+#undef SET
 
 static long
 left_ms(const struct transfer *t)
@@ -652,6 +683,22 @@ same_origin(const struct host_target *a, const struct host_target *b)
 	       strcmp(a->host, b->host) == 0;
 }
 
+/* As the server wrote it: the library tells only what it made of it. */
+static bool
+location_is_spelled(const struct transfer *t, struct host_target *at)
+{
+	struct curl_header *h;
+	size_t i;
+
+	for (i = 0; curl_easy_header(t->easy, "Location", i, CURLH_HEADER, -1,
+			&h) == CURLHE_OK;
+	     i++) {
+		if (!is_spelled(h->value, at))
+			return false;
+	}
+	return true;
+}
+
 /* Where the answer sends us, judged like a first request. */
 static bool
 hop(struct transfer *t, CURLM *multi, const char *where, long status)
@@ -665,7 +712,7 @@ hop(struct transfer *t, CURLM *multi, const char *where, long status)
 	if (read_url(t, where, &at, &reason, &url) != HTTP_MAY)
 		return deny(
 		    t, reason == REASON_NONE ? REASON_DOMAIN : reason, &at);
-	if (t->target.https && !at.https) {
+	if ((t->target.https && !at.https) || !location_is_spelled(t, &at)) {
 		curl_url_cleanup(url);
 		return deny(t, REASON_DOMAIN, &at);
 	}

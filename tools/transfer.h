@@ -56,6 +56,13 @@ struct transfer {
 
 TAILQ_HEAD(transfer_list, transfer);
 
+/*
+ * For each of our handles: HTTP alone, no proxy, password file or redirect, and
+ * TLS that is verified, by these authorities alone if there are any. The
+ * library makes no copy of them.
+ */
+bool		 transfer_strict(CURL *, const struct curl_blob *ca);
+
 /* Takes request and body. NULL with ENOMEM; then they are freed. */
 struct transfer	*transfer_new(const struct transfer_rules *, uint64_t id,
 		    cJSON *request, char *body, size_t body_len);

@@ -5,7 +5,8 @@
  * socket or of another call, no environment and no key. The broker never waits
  * for it: not for an answer, not for its end, which on a disk that hangs may
  * take for ever. A child that was killed cannot clean up, so the broker does,
- * once it is dead, by the one temporary name that it had given it.
+ * once it is dead, by the one temporary name that it had given it; and since
+ * both may be killed, that name is noted before.
  */
 
 #include "tools/worker.h"
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 #include "audit/json.h"
+#include "audit/stray.h"
 #include "enforce/fdpass.h"
 #include "enforce/narrow.h"
 #include "tools/registry.h"
@@ -47,7 +49,7 @@ struct request {
 	uint64_t written;
 	struct stat st;
 	char leaf[NAME_MAX + 1];
-	char temp[CALL_TEMP];
+	char temp[STRAY_NAME];
 	bool has_fd, has_parent; /* in this order, with the first byte */
 };
 
@@ -66,7 +68,7 @@ struct reply {
 struct dying {
 	pid_t pid;
 	int dir_fd;
-	char temp[CALL_TEMP];
+	char temp[STRAY_NAME];
 };
 
 struct worker {
@@ -76,6 +78,8 @@ struct worker {
 	int fd;
 	struct call_queue queue; /* the first one is with the child */
 	struct buf out;
+	char memory[PATH_MAX]; /* the kernel's name of it; "": none */
+	off_t noted;	       /* bytes in the file of notes */
 	int pass[2]; /* descriptors that go with the first byte of out */
 	size_t pass_n;
 	struct buf in;
@@ -95,6 +99,8 @@ struct worker *
 worker_new(struct invocation *inv, enum worker_kind kind)
 {
 	struct worker *w = calloc(1, sizeof(*w));
+	char proc[64];
+	ssize_t n;
 
 	if (w == NULL)
 		return NULL;
@@ -102,10 +108,24 @@ worker_new(struct invocation *inv, enum worker_kind kind)
 	w->inv = inv;
 	w->pid = -1;
 	w->fd = -1;
+	w->noted = inv->stray_len;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", inv->memory_fd);
+	n = readlink(proc, w->memory, sizeof(w->memory) - 1);
+	w->memory[n < 0 ? 0 : n] = '\0';
 	TAILQ_INIT(&w->queue);
 	buf_init(&w->out, sizeof(struct request) + 8 * 1024 * 1024);
 	buf_init(&w->in, sizeof(struct reply) + CALL_RESPONSE_MAX);
 	return w;
+}
+
+/* Does this call make a file? One of memory has no descriptor yet. */
+static bool
+makes_file(const struct worker *w, const struct call *c)
+{
+	const struct resource *on = &c->check.on;
+
+	return w->kind == WORKER_FILE && on->name != NULL &&
+	       (on->parent_fd != -1 || on->fd == -1);
 }
 
 /* The directory in which this call may have made its temporary file, or -1. */
@@ -115,13 +135,39 @@ temporary_place(const struct worker *w, const struct call *c)
 	const struct resource *on = &c->check.on;
 	char leaf[NAME_MAX + 1];
 
-	if (w->kind == WORKER_WALK)
+	if (!makes_file(w, c))
 		return -1;
 	if (on->parent_fd != -1)
 		return fcntl(on->parent_fd, F_DUPFD_CLOEXEC, 3);
-	if (on->fd != -1 || on->name == NULL) /* it reads */
-		return -1;
 	return path_memory_parent(w->inv->memory_fd, on->name, false, leaf);
+}
+
+/*
+ * Note the temporary name. What those that are not dead yet may leave stays
+ * noted. Without a note the call goes on: only a crash of everybody would tell.
+ */
+static void
+note_temporary(struct worker *w, const struct call *c)
+{
+	const struct resource *on = &c->check.on;
+	bool memory = on->parent_fd == -1;
+	char dir[PATH_MAX];
+	off_t len;
+	int n;
+
+	if (w->inv->stray_fd == -1 || !makes_file(w, c))
+		return;
+	n = snprintf(dir, sizeof(dir), "%s%s%s", memory ? w->memory : "",
+	    memory ? "/" : "", on->name);
+	if (n < 0 || (size_t)n >= sizeof(dir) || dir[0] != '/')
+		return;
+	*strrchr(dir, '/') = '\0';
+	if (w->dying_n == 0)
+		w->noted = w->inv->stray_len;
+	len = stray_note(w->inv->stray_fd, w->noted, w->pid,
+	    dir[0] == '\0' ? "/" : dir, c->run.temp);
+	if (len != -1)
+		w->noted = len;
 }
 
 /* Forget those that are dead by now, and what they have left. */
@@ -412,8 +458,8 @@ prepare(struct worker *w)
 	r.name_len = on->name == NULL ? 0 : strlen(on->name);
 	r.budget = c->rpc.budget;
 	r.written = w->inv->written;
-	snprintf(c->run.temp, sizeof(c->run.temp), ".cyberos-%08x%08x.tmp",
-	    arc4random(), arc4random());
+	stray_name(c->run.temp);
+	note_temporary(w, c);
 	memcpy(r.temp, c->run.temp, sizeof(r.temp));
 	r.st = on->st;
 	memcpy(r.leaf, on->leaf, sizeof(r.leaf));

@@ -3,7 +3,6 @@
 # Usage: t/bench/find.sh. Environment: FILES (2000), FILE_BYTES (10700), ROUNDS
 # (7). The goal of 1.5 is for FILES=100000, which is 1 GiB.
 set -eu
-cyberos=${CYBEROS:-$PWD/cyberos}
 wire=$PWD/t/skills/wire/main
 files=${FILES:-2000}
 bytes=${FILE_BYTES:-10700}
@@ -12,9 +11,9 @@ command -v rg >/dev/null || {
 	echo "# find: no rg here (Debian: ripgrep), so nothing to compare with"
 	exit 0
 }
-dir=$(mktemp -d "${TMPDIR:-/tmp}/cyberos-bench.XXXXXX")
+# shellcheck source=t/bench/lib.sh
+. t/bench/lib.sh
 trap 'rm -rf "$dir"' EXIT
-chmod 755 "$dir"
 
 # Words of the same shape every time; one file in a thousand has a needle.
 mkdir -p "$dir/tree" "$dir/skill"
@@ -61,8 +60,6 @@ cp "$wire" "$dir/skill/main"
 mkdir -m 700 "$dir/store"
 
 now() { date +%s%N; }
-median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
-spread() { sort -n | awk '{ v[NR] = $1 } END { printf "%s..%s", v[1], v[NR] }'; }
 
 # ours ARGS: the time of the second of two calls in one invocation, from the
 # skill's side, in ns, and how many lines it found
@@ -106,8 +103,31 @@ turn() {
 	    "$(median <"$dir/ours")" "$(median <"$dir/theirs")"
 }
 
+# peak PATH: the most memory that the worker had, in KiB, for all of PATH
+peak() {
+	mkfifo "$dir/in"
+	: >"$dir/out"
+	"$cyberos" skill broker run --quiet --store "$dir/store" "$dir/skill" \
+	    <"$dir/in" >>"$dir/out" &
+	run=$!
+	exec 4>"$dir/in"
+	printf 'open 1\n%s\n' "$(ask 1 "{\"pattern\":\"[A-Z][a-z]+[0-9]+\",\"path\":\"$1\",\"limit\":100000}")" >&4
+	while [ ! -s "$dir/out" ] && kill -0 $run; do sleep 0.1; done
+	broker=$("$cyberos" skill broker status --store "$dir/store" --json |
+	    jq '.invocations[0].pid')
+	awk '/^VmHWM/ { print $2 }' \
+	    "/proc/$(pgrep -P "$broker" -x cyberos-walk)/status"
+	exec 4>&-
+	wait $run
+	rm "$dir/in"
+}
+
 printf '# what\tratio\tspread\tgoal\tours_ns\ttheirs_ns (%s files)\n' "$files"
 turn literal '{"pattern":"Needle","limit":100000}' Needle
 turn regex '{"pattern":"Needle[0-9]+ l.es","limit":100000}' 'Needle[0-9]+ l.es'
 turn nocase '{"pattern":"needle","ignore_case":true,"limit":100000}' -i needle
 turn class '{"pattern":"[A-Z][a-z]+[0-9]+","limit":100000}' '[A-Z][a-z]+[0-9]+'
+few=$(peak "$dir/tree/d000")
+all=$(peak "$dir/tree")
+printf 'walk_worker_peak_kib\t%s\t%s\tflat\n' "$(awk "BEGIN { printf \"%.2f\", $all / $few }")" \
+    "$few for the first thousand files, $all for all"

@@ -3,13 +3,12 @@
 # Usage: t/bench/ledger.sh BUILD-DIRECTORY. Environment: SEGMENTS (1000), CALLS
 # (49, which is 100 rows), ROUNDS (7). The goals are for SEGMENTS=10000.
 set -eu
-cyberos=$PWD/cyberos
-ledger=$PWD/$1/bench/ledger
-start=$PWD/$1/bench/start
 segments=${SEGMENTS:-1000}
 calls=${CALLS:-49}
 rounds=${ROUNDS:-7}
-dir=$(mktemp -d "${TMPDIR:-/tmp}/cyberos-bench.XXXXXX")
+# shellcheck source=t/bench/lib.sh
+. t/bench/lib.sh
+ledger=$bin/ledger start=$bin/start
 trap 'rm -rf "$dir"' EXIT
 mkdir -m 700 "$dir/store"
 inv=$("$ledger" fill "$dir/store" "$segments" "$calls")

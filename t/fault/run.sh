@@ -1,6 +1,10 @@
 #!/bin/sh
-# The long form of the fault tests: figures, and exit 1 when a row is lost or the
-# ledger does not hold. Usage: t/fault/run.sh [kill|inject|power]... (as root)
+# The long form of the fault tests: figures, and exit 1 when a row is lost, the
+# ledger does not hold or a check is wrong.
+# Usage: t/fault/run.sh [kill|counts|spans|write|race|short|
+# full|inject|power|model]... (as root)
+# Before lib.sh gives us another home.
+export CYBEROS_NPM="${CYBEROS_NPM:-${XDG_CACHE_HOME:-$HOME/.cache}/cyberos/npm}"
 # shellcheck source=t/lib.sh
 . t/lib.sh
 . t/box.sh
@@ -8,7 +12,10 @@
 . t/live.sh
 
 KILLS=${KILLS:-1000}
+TRIES=${TRIES:-1000000}
 LOSSES=${LOSSES:-50}
+FAULTS=${FAULTS:-write:ENOSPC write:EIO fdatasync:ENOSPC fdatasync:EIO}
+BUILD=${BUILD:-build}
 mkdir -p "$T/f"
 echo hello >"$T/f/a"
 READ='{"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"Read","args":{"path":"'$T'/f/a"}}}'
@@ -25,12 +32,44 @@ reads() {
 	done
 }
 
+# long NAME TEST REGEX VARIABLE=VALUE...: a test in its long form, and the lines of
+# its figures. One that ends early, skips or fails is bad.
+long() {
+	t_name=$1 t_test=$2 t_figures=$3
+	shift 3
+	env T_MUST=1 "$@" sh t/exec.sh "$t_test" >"$T/long" 2>&1
+	status=$?
+	grep -E "$t_figures|^not ok|# SKIP" "$T/long" | sed "s/^/$t_name: /"
+	if [ $status -ne 0 ] || ! grep -q '^1\.\.' "$T/long" ||
+	    grep -qE '^not ok|# SKIP' "$T/long"; then
+		echo "$t_name: $t_test does not hold, status $status"
+		bad=1
+	fi
+}
+
+# SIGKILL of worker, broker, supervisor while files are written.
+writes() {
+	long write t/48-stray.t 'times killed' ROUNDS=$((KILLS / 2))
+}
+
 # SIGKILL of broker, supervisor, both at random moments under load.
 kills() {
-	ROUNDS=$KILLS sh t/66-recovery.t >"$T/kills" 2>&1
-	grep -E 'times killed|independent reader|left in run' "$T/kills" | sed 's/^/kill: /'
-	grep -q '^not ok' "$T/kills" && bad=1
+	long kill t/66-recovery.t \
+	    'times killed|independent reader|left in run' ROUNDS="$KILLS"
 }
+
+# Metrics against the ledger: 10,000 calls of every outcome, kills in between.
+counts() {
+	long counts t/82-counts.t 'acceptance 23|^# .* calls|read meanwhile' \
+	    CALLS="${CALLS:-10000}" BATCH=50 STOPS=16
+}
+
+# Spans against the ledger, all that is sent decoded.
+spans() { long spans t/81-export.t 'spans|calls' T_CALLS="${CALLS:-10000}"; }
+
+# Each write cut short; real full disks.
+short() { long short t/61-durability.t 'cut short|full disk'; }
+full() { long full t/70-spool.t 'full disk|disk that stays full'; }
 
 # injected FILE CALL ERROR: fail the Nth such call on a file of the ledger, for
 # N = 1, 2, ... until a run goes through without.
@@ -71,16 +110,17 @@ injected() {
 	done
 	echo "inject: $2 of the $1 file fails with $3: $tried places, $refused runs refused, $lost acknowledged rows lost, $broken ledgers that do not hold"
 	[ $lost -eq 0 ] && [ $broken -eq 0 ] || bad=1
+	acks=$(grep -c '"body":"hello' "$T/out")
+	# Nothing tried is nothing shown; and it goes on until a run is through.
+	[ $tried -gt 0 ] && [ $n -lt 200 ] && [ "$acks" -eq 6 ] || bad=1
 }
 
 injections() {
 	echo 'open' >"$T/quiet"
 	reads 6 'sleep 8' >"$T/six"
 	for which in segment host; do
-		for call in write fdatasync; do
-			for error in ENOSPC EIO; do
-				injected $which $call $error
-			done
+		for fault in $FAULTS; do
+			injected $which "${fault%:*}" "${fault#*:}"
 		done
 	done
 }
@@ -143,11 +183,38 @@ power() {
 	done
 }
 
-for what in ${*:-kill inject power}; do
+# What is allowed, in a million random tries each, against small models: paths
+# of files and of memory, URLs, globs.
+model() {
+	for unit in model-paths model-urls glob; do
+		MODEL_TRIES=$TRIES "$BUILD/unit/$unit.t" >"$T/model" 2>&1 || {
+			bad=1
+			grep -v '^ok' "$T/model"
+		}
+		grep -E 'SEED|tries|allowed|pairs,' "$T/model" | grep -v '^ok' |
+		    sed "s/^# /model: $unit: /"
+	done
+}
+
+# Fifty thousand reads and as many writes while names are exchanged.
+races() {
+	long race t/46-races.t 'swap|exchange|never' READS=50000 WRITES=50000
+}
+
+[ $# -gt 0 ] || set -- kill counts spans write race short full \
+    inject power model
+for what in "$@"; do
 	case $what in
 	kill) kills ;;
+	counts) counts ;;
+	write) writes ;;
+	race) races ;;
+	spans) spans ;;
+	short) short ;;
+	full) full ;;
 	inject) injections ;;
 	power) power ;;
+	model) model ;;
 	esac
 done
 exit $bad

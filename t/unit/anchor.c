@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "audit/segment.h"
+#include "audit/verify.h"
 #include "t/unit/tap.h"
 
 static char dir[] = "/tmp/anchor.XXXXXX";
@@ -117,7 +118,8 @@ invocation(struct anchor *opened, struct anchor *closed)
 	int dir_fd, fd, result;
 
 	store_new_uuid(id);
-	clock_day(clock_wall(), day);
+	if (anchor_day(&store, day) == -1)
+		return -1;
 	dir_fd = store_day(&store, day, 1);
 	fd = store_segment(dir_fd, id, 1, name);
 	close(dir_fd);
@@ -257,6 +259,43 @@ test_torn_day(void)
 	free(text);
 	unlink(file_of("2026-12-08"));
 	is_int(verify(), 0, "verify.pl agrees about the others");
+}
+
+/* A clock that is set back over midnight forks no chain. */
+static void
+test_set_back(void)
+{
+	struct verify_wish all;
+	struct verify_report report;
+	struct anchor a, b;
+	char *text;
+	size_t len;
+	int steps = 0;
+
+	*wall -= 3 * DAY;
+	ok(invocation(&a, &b) == 0 && strcmp(a.day, "2026-12-09") == 0 &&
+		b.hseq == a.hseq + 1,
+	    "the clock is set back by three days: the newest day goes on");
+	*wall += 60;
+	ok(invocation(&a, &b) == 0 && strcmp(b.day, "2026-12-09") == 0,
+	    "until the clock has come there again");
+	text = slurp(file_of("2026-12-09"), &len);
+	for (char *p = text; (p = strstr(p, "audit.clock_step")) != NULL; p++)
+		steps++;
+	is_int(steps, 1, "the ledger tells of it, once");
+	ok(strstr(text, "\"payload\":{\"prev_ts\":\"2026-12-09T11:00:00.000000Z\"}") !=
+		NULL,
+	    "and what the clock had shown");
+	free(text);
+	is_int(verify(), 0, "verify.pl agrees");
+	memset(&all, 0, sizeof(all));
+	ok(verify_run(&store, &all, &report) == 0 &&
+		report.level[VERIFY_DAMAGED] == 0,
+	    "and so does verify");
+	*wall += 3 * DAY;
+	ok(invocation(&a, &b) == 0 && strcmp(a.day, "2026-12-09") == 0,
+	    "then days are days again");
+	is_int(verify(), 0, "verify.pl agrees once more");
 }
 
 /* The day_opened row lacks its line feed only. */
@@ -499,7 +538,6 @@ test_totals(void)
 int
 main(void)
 {
-	char command[300];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	wall = mmap(NULL, sizeof(*wall), PROT_READ | PROT_WRITE,
@@ -510,6 +548,7 @@ main(void)
 	digest = digest_new(NULL, 0);
 	test_days();
 	test_torn_day();
+	test_set_back();
 	test_first_row();
 	is_int(verify(), 0, "verify.pl, once more");
 	test_tampered();
@@ -519,6 +558,6 @@ main(void)
 	test_totals();
 	digest_free(digest);
 	store_close(&store);
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	return system(command) != 0 ? 1 : done();
+	remove_all(dir);
+	return done();
 }

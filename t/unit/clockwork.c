@@ -46,7 +46,7 @@ test_order(void)
 {
 	struct clockwork c;
 
-	clockwork_start(&c, 50 * CLOCK_MS, 20 * CLOCK_MS);
+	clockwork_start(&c, 2 * CLOCK_SECOND, 20 * CLOCK_MS);
 	ok(wakes(&c, 10000) && clockwork_due(&c) == CLOCK_NO_CONNECT,
 	    "the time to connect");
 	ok(!c.terminated, "that is no SIGTERM");
@@ -79,9 +79,9 @@ test_connect_and_caller(void)
 {
 	struct clockwork c;
 
-	clockwork_start(&c, MINUTE, 10 * CLOCK_MS);
+	clockwork_start(&c, MINUTE, 200 * CLOCK_MS);
 	clockwork_connected(&c);
-	ok(!wakes(&c, 50) && clockwork_due(&c) == CLOCK_NOTHING,
+	ok(!wakes(&c, 300) && clockwork_due(&c) == CLOCK_NOTHING,
 	    "connected: no event");
 	clockwork_caller(&c);
 	ok(c.connect_at == INT64_MAX, "who is to end need not connect");

@@ -181,6 +181,39 @@ test_hosts(void)
 }
 
 static void
+test_written(void)
+{
+	static const struct {
+		const char *text, *host;
+	} rows[] = {{"http://127.1/", "127.1"}, {"https://A.b:8/x", "A.b"},
+	    {"http://%31.0.0.1?x", "%31.0.0.1"}, {"http://a.b#c", "a.b"},
+	    {"http://[::1]:80/", "::1"}, {"http://[0::1", "0::1"},
+	    {"HTTPS://a.b", "a.b"}, {"http:/a.b/", "a.b"},
+	    {"http:///a.b/", "a.b"}, {"http:a.b", "a.b"}, {"//a.b/c", "a.b"},
+	    {"//a b/c", "a"}, {"//a\xff/c", "a"}, {"http://", ""}, {"", NULL},
+	    {"/a.b/", NULL}, {"a.b", NULL}, {"?//a.b", NULL},
+	    {"ftp://a.b/", NULL}};
+	char out[HOST_SIZE], longest[2 * HOST_SIZE] = "//";
+	unsigned wrong = 0;
+	bool has;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		strlcpy(out, "untouched", sizeof(out));
+		has = host_written(rows[i].text, out);
+		if (has == (rows[i].host != NULL) &&
+		    strcmp(out, has ? rows[i].host : "untouched") == 0)
+			continue;
+		wrong++;
+		printf("# %s: %s\n", rows[i].text, out);
+	}
+	is_int(wrong, 0, "hosts as they are written");
+	memset(longest + 2, 'a', sizeof(longest) - 3);
+	ok(host_written(longest, out) && strlen(out) == HOST_SIZE - 1,
+	    "and no more than fits");
+}
+
+static void
 test_fields(void)
 {
 	static const char *const bad[] = {"Host", "host", "Content-Length",
@@ -189,7 +222,8 @@ test_fields(void)
 	    "traceparent", "TraceState", "HTTP2-Settings", "", "a b",
 	    "a:", "a\r\n", "\xc3\xbc", "X;", "(x)"};
 	static const char *const values[] = {
-	    "", " ", "   ", "a\r\nB: c", "a\n", "\x01", "a\x7f", "a\tb"};
+	    "", " ", "   ", "a\r\nB: c", "a\n", "\x01", "a\x7f", "a\tb",
+	    "a\xc2\x80", "\xc2\x85z", "a\xc2\x9f"};
 	const char *why;
 	unsigned wrong = 0;
 	size_t i;
@@ -199,6 +233,7 @@ test_fields(void)
 	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++)
 		wrong += host_header("X-A", values[i], &why);
 	wrong += !host_header("X-A", "b c", &why);
+	wrong += !host_header("X-A", "\xc2\xa0\xc3\x85\xe2\x82\x80", &why);
 	wrong += !host_header("Authorization", "Bearer x", &why);
 	wrong += !host_header("tea", "x", &why);
 	is_int(wrong, 0, "header fields");
@@ -282,6 +317,7 @@ main(void)
 	test_addresses();
 	test_texts();
 	test_hosts();
+	test_written();
 	test_fields();
 	test_networks();
 	test_ports();

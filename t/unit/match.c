@@ -59,7 +59,6 @@ found(struct match *m, const char *text, size_t *line, size_t *at)
 	size_t pos = 0, len = strlen(text), from, to;
 	bool cut;
 
-	match_forget(m);
 	while (pos < len) {
 		from = match_candidate(m, text, pos, len);
 		if (from >= len)
@@ -212,6 +211,119 @@ test_hostile(void)
 	free(line);
 }
 
+/* What a fixed piece of work takes here, so that a slow machine is no fault. */
+static double
+piece_ms(void)
+{
+	double begun = own_ms();
+	volatile uint64_t sum = 0;
+	uint64_t i;
+
+	for (i = 0; i < 10000000; i++)
+		sum += i ^ sum >> 3;
+	return own_ms() - begun;
+}
+
+/* Compile it and look at a long and at a short line, all in own time. */
+static double
+try_one(const char *pattern, bool fold)
+{
+	static const char ends[][4] = {"", " ", "1", "\xff", "b\r"};
+	size_t n = 100000, i, at;
+	char *line = malloc(n + 4);
+	double begun = own_ms(), most = 0, took;
+	struct match *m = match_new(pattern, false, fold);
+	bool cut;
+
+	memset(line, 'a', n);
+	most = own_ms() - begun;
+	for (i = 0; m != NULL && i < sizeof(ends) / sizeof(ends[0]); i++) {
+		begun = own_ms();
+		memcpy(line + 60, ends[i], strlen(ends[i]));
+		match_line(m, line, 60 + strlen(ends[i]), &at, &cut);
+		memset(line, 'a', n);
+		match_line(m, line, n, &at, &cut);
+		took = own_ms() - begun;
+		if (took / 2 > most)
+			most = took / 2;
+	}
+	match_free(m);
+	free(line);
+	return most;
+}
+
+/* All the ways that an expression has to take its time. */
+static void
+test_siblings(void)
+{
+	static const char *const patterns[] = {"(a+)+$", "(a|a?)+$",
+	    "(a|b|ab)*c", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*)*x", "(\\w*)*!",
+	    "(a+){10,}b", "(a{1,30}){1,30}b", "((a+)b?)+c",
+	    "(?:a?){500}a{500}b", "(a{0,200}){0,200}b", "(a)\\1*\\1*\\1*b",
+	    "^(a+)\\1+b", "(.+)\\1\\1b", "(a*)(a*)(a*)\\3\\2\\1b",
+	    "(?<=a{50})b", "(?<=(a+)+)b", "(?<!a)b", "(?<=a|aa|aaa)(a+)+b",
+	    "(?<=\\w{1,200})x", "(?<r>a(?&r)?a)b", "((?R)|a)+b",
+	    "(a(?1)?b?)+c", "^(?:(a)(?1)?)+b", "(?1)(a|(?1)a)b", "(?0)a",
+	    "(?>a+)+b", "(a++)+b", "(?:(?=a)a)*b", "(?=(a+)+$)b",
+	    "(?!(a+)+$)b", "(?(?=a)a|b)*c", "(?(1)a|(a+)+)+b",
+	    "(?|(a)|(a))*b", "\\X+b", "\\p{L}+\\d", "(\\pL|\\w)+\\d",
+	    "[\\s\\S]*[\\s\\S]*[\\s\\S]*b", "(?C)a+b", "(?C255)(a+)+b",
+	    "(?C'text')(a*)*b", "a(*THEN)a+b", "(*COMMIT)(a+)+b",
+	    "(a+)+(*F)", "(a+)+(*ACCEPT)b", "(*MARK:x)(a+)+b",
+	    "(a+)+(*SKIP)b", "(*PRUNE)(a+)+b",
+	    "(*LIMIT_MATCH=4000000000)(a+)+$",
+	    "(*LIMIT_DEPTH=4000000000)(a+)+$",
+	    "(*LIMIT_HEAP=4000000000)(a+)+$", "(*NO_START_OPT)(a+)+b",
+	    "(*NO_AUTO_POSSESS)(a+)+b", "(*NO_DOTSTAR_ANCHOR).*.*.*b",
+	    "(*NO_JIT)(a+)+b", "(*UCP)(\\w+)+\\d", "(*BSR_UNICODE)\\R*a+b",
+	    "(*CRLF)(a+)+$", "(*NUL)(a+)+$", "(*ANY)(a+)+$",
+	    "(*NOTEMPTY)(a*)*b", "(*UTF)(a+)+b", "(?i)(a|A|\xc3\xa0)+b",
+	    "(?x) ( a + ) + b # x", "\\Ga*b", "a\\Kb", "(?:\\Ka)+b",
+	    "(?s).*?.*?.*?.*?b", "(?:.|a|[ab])+\\z", "(?U)(a+)+$"};
+	static const char *const parts[] = {"(", "(?:", "(?=", "(?>", "a|",
+	    "a?", "a*", "(a*)*", "[a-z]{1,60}", ".*", "(?<=a)", "\\w+",
+	    "(?:a|", "(a)", "\\X", "(?1)", "(a+)+", "a{1,100}", "(?R)?",
+	    "[[:alpha:]\\d]", "\\pL*"};
+	char huge[5000];
+	double unit = piece_ms(), limit = 20 * unit < 200 ? 200 : 20 * unit;
+	double took, most = 0;
+	size_t i, n;
+	unsigned slow = 0;
+
+	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		took = try_one(patterns[i], i % 2 == 1);
+		if (took > most)
+			most = took;
+		if (took > limit && slow++ < 5)
+			printf("# %s: %.0f ms\n", patterns[i], took);
+	}
+	is_int(slow, 0, "no expression takes long, in whatever way");
+	/* As long as a pattern may be, closed and not. */
+	for (i = 0; i < 2 * sizeof(parts) / sizeof(parts[0]); i++) {
+		const char *part = parts[i / 2];
+
+		n = strlen(part);
+		huge[0] = '\0';
+		while (strlen(huge) + n + (i % 2) * (strlen(huge) / n) < 4000)
+			strlcat(huge, part, sizeof(huge));
+		while (i % 2 == 1 && strlen(huge) < 4096)
+			strlcat(huge, part[0] == '(' && strchr(part, ')') == NULL
+				? ")" : "b", sizeof(huge));
+		took = try_one(huge, false);
+		if (took > most)
+			most = took;
+		if (took > limit && slow++ < 5)
+			printf("# %.20s...: %.0f ms\n", huge, took);
+	}
+	is_int(slow, 0, "nor does one of 4096 bytes");
+	printf("# at most %.0f ms of %.0f; the piece took %.0f\n", most, limit,
+	    unit);
+	memset(huge, '.', 4097);
+	huge[4097] = '\0';
+	ok(match_new(huge, false, false) == NULL && errno == EINVAL,
+	    "one of 4097 bytes is none");
+}
+
 static void
 test_refused(void)
 {
@@ -236,6 +348,7 @@ main(void)
 {
 	test_random();
 	test_hostile();
+	test_siblings();
 	test_refused();
 	return done();
 }

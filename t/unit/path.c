@@ -834,22 +834,26 @@ test_memory(void)
 	    {"memories/\xc3\xa4 b", "memories/\xc3\xa4 b", true},
 	    {"memories/ a", "memories/ a", true},
 	    {"memories/*", "memories/*", true},
+	    {"memories/**/../{a/b}/..", "memories/{a", true},
 	    {"memories/\xf4\x8f\xbf\xbf", "memories/\xf4\x8f\xbf\xbf", true},
 	    {"", "", false},
 	    {"/", "", false},
 	    {".", "", false},
-	    {"..", "", false},
+	    {"..", "..", false},
 	    {"memories/..", "", false},
-	    {"../memories/a", "memories/a", false},
-	    {"memories/../../memories/a", "memories/a", false},
-	    {"memories/../../../etc/passwd", "etc/passwd", false},
+	    {"../memories/a", "../memories/a", false},
+	    {"memories/../../memories/a", "../memories/a", false},
+	    {"memories/../../memories/../meta/a", "../memories/../meta/a",
+		false},
+	    {"memories/../../../etc/passwd", "../../etc/passwd", false},
 	    {"etc/passwd", "etc/passwd", false},
 	    {"Memories/a", "Memories/a", false},
 	    {"memoriesx/a", "memoriesx/a", false},
 	    {"memorie", "memorie", false},
 	    {"a/memories", "a/memories", false},
 	    {"memories/.git", "memories/.git", false},
-	    {"memories/.a/../b", "memories/b", false},
+	    {"memories/.a/../b", "memories/.a/../b", false},
+	    {"memories/a/../.a/../b", "memories/.a/../b", false},
 	    {"memories/...", "memories/...", false},
 	    {"memories/a.", "memories/a.", false},
 	    {"memories/a ", "memories/a ", false},
@@ -863,30 +867,86 @@ test_memory(void)
 	    {"memories/\xc2\x80", "memories/\xc2\x80", false},
 	    {"memories/\xc2\x9f", "memories/\xc2\x9f", false},
 	    {"memories/\xc2\xa0x", "memories/\xc2\xa0x", true},
-	    {"memories/\xff/b", "memories", false},
-	    {"memories/\xc0\xaf", "memories", false},
-	    {"memories/\xed\xa0\x80", "memories", false},
-	    {"memories/\xf4\x90\x80\x80", "memories", false},
-	    {"memories/\xe2\x82", "memories", false},
+	    {"memories/\xff/b", "", false},
+	    {"memories/\xc0\xaf", "", false},
+	    {"memories/\xed\xa0\x80", "", false},
+	    {"memories/\xf4\x90\x80\x80", "", false},
+	    {"memories/\xe2\x82", "", false},
 	    {"memories\\..\\a", "memories\\..\\a", false},
 	};
-	char out[PATH_MAX];
+	char out[PATH_MAX], again[PATH_MAX];
 	size_t i;
 	int error;
 
 	for (i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
 		error = path_memory(row[i].path, strlen(row[i].path), out);
+		if (error == -1 && path_memory(out, strlen(out), again) == 0)
+			ok(false, "memory row %zu: has the name of another", i);
 		ok((error == 0) == row[i].good &&
 			(error == 0 || errno == EINVAL) &&
 			strcmp(out, row[i].canonical) == 0,
 		    "memory row %zu: %d %zu bytes", i, error, strlen(out));
 	}
 	ok(path_memory("memories/a\0b", 12, out) == -1 &&
-		strcmp(out, "memories") == 0,
+		strcmp(out, "") == 0,
 	    "memory: NUL");
 	ok(path_memory("memories/abc", 10, out) == 0 &&
 		strcmp(out, "memories/a") == 0,
 	    "memory: not more than len bytes");
+}
+
+static void
+test_memory_globs(void)
+{
+	static const struct memory_row row[] = {
+	    {"memories/a*", "memories/a*", true},
+	    {"/memories//a/./b*/", "memories/a/b*", true},
+	    {"memories/ok/../o*", "memories/o*", true},
+	    {"memories/o*/../ok", "memories/ok", true},
+	    {"memories/a/../../meta/?", "meta/?", true},
+	    {"memories/[../../x]/../b*", "memories/[../../x]/../b*", true},
+	    {"memories/{a,**}/../b/../c", "memories/{a,**}/../c", true},
+	    {"memories/[]/../x]*", "memories/[]/../x]*", true},
+	    {"memories/[!]/../x]*", "memories/[!]/../x]*", true},
+	    {"memories/[\\]/../]*", "memories/[\\]/../]*", true},
+	    {"memories/{a,b//c/../d}/./e", "memories/{a,b//c/../d}/e", true},
+	    {"memories/{a,{b,c}}/../d*", "memories/d*", true},
+	    {"memories/\\{/../d*", "memories/d*", true},
+	    {"memories/a}/../d*", "memories/d*", true},
+	    {"memories/{a/b,c}/../d", "memories/{a/b,c}/../d", true},
+	    {"memories/**/../d", "memories/**/../d", true},
+	    {"memories/*/**/../../d", "memories/*/**/../../d", true},
+	    {"memories/{a/../..", "memories/{a/../..", true},
+	    {"memories/[a/../..", "memories/[a/../..", true},
+	    {"{memories,meta}/a", "{memories,meta}/a", true},
+	    {"**", "**", true},
+	    {"memories/ .*", "memories/ .*", true},
+	    {"../memories/*", "../memories/*", false},
+	    {"memories/../../memories/*", "../memories/*", false},
+	    {"*/..", "", false},
+	    {"*/../..", "..", false},
+	    {"audit/*", "audit/*", false},
+	    {"memories/.x/*", "memories/.x/*", false},
+	    {"memories/*/a.", "memories/*/a.", false},
+	    {"memories/*/.x/../b", "memories/*/.x/../b", false},
+	    {"memories/a\x01*", "memories/a\x01*", false},
+	    {"memories/[\xc2\x85]", "memories/[\xc2\x85]", false},
+	    {"memories/\xff*", "", false},
+	    {"memories/a\\", "memories/a\\", true},
+	    {"memories/[", "memories/[", true},
+	};
+	char out[PATH_MAX];
+	size_t i;
+	int error;
+
+	for (i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		error = path_memory_glob(row[i].path, strlen(row[i].path), out);
+		ok((error == 0) == row[i].good &&
+			(error == 0 || errno == EINVAL) &&
+			strcmp(out, row[i].canonical) == 0,
+		    "memory glob row %zu: %d %s", i, error,
+		    row[i].good ? out : "");
+	}
 }
 
 static void
@@ -903,14 +963,14 @@ test_memory_long(void)
 	    "memory: a segment of 255 bytes");
 	ok(path_memory(text, 9 + 256, out) == -1 && strlen(out) == 9 + 256,
 	    "memory: a segment of 256 bytes");
-	ok(path_memory(text, huge, out) == -1 && strcmp(out, "memories") == 0,
+	ok(path_memory(text, huge, out) == -1 && strcmp(out, "") == 0,
 	    "memory: 900,000 letters");
 	for (i = 10; i < huge; i += 2)
 		text[i] = '/';
 	ok(path_memory(text, PATH_MAX - 1, out) == 0 &&
 		strlen(out) == PATH_MAX - 2 - (PATH_MAX % 2 == 0 ? 0 : 1),
 	    "memory: as long as fits");
-	ok(path_memory(text, huge, out) == -1 && strlen(out) < PATH_MAX,
+	ok(path_memory(text, huge, out) == -1 && strcmp(out, "") == 0,
 	    "memory: 450,000 segments");
 	for (i = 9; i + 5 <= huge; i += 5)
 		memcpy(text + i, "x/../", 5);
@@ -956,6 +1016,18 @@ memory_parent_is(int root, const char *path, bool make, int error)
 }
 
 static void
+memory_leaf_is(int root, const char *leaf, int error)
+{
+	int fd = openat(root, "memories", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	errno = 0;
+	ok(path_memory_leaf(fd, leaf) == (error == 0 ? 0 : -1) &&
+		(error == 0 || errno == error),
+	    "memory leaf %s: %s", leaf, strerror(errno));
+	close(fd);
+}
+
+static void
 test_memory_files(void)
 {
 	char name[300] = "memories/";
@@ -992,6 +1064,16 @@ test_memory_files(void)
 	memory_open_is(root, "memories/sock", ENODEV);
 	memory_open_is(root, "../out/f", EXDEV);
 	memory_open_is(root, at("mem/memories/f"), EXDEV);
+
+	memory_leaf_is(root, "f", 0);
+	memory_leaf_is(root, "none", 0);
+	memory_leaf_is(root, "dir", EISDIR);
+	memory_leaf_is(root, "l", ENODEV);
+	memory_leaf_is(root, "ldir", ENODEV);
+	memory_leaf_is(root, "dangling", ENODEV);
+	memory_leaf_is(root, "h2", EMLINK);
+	memory_leaf_is(root, "fifo", ENODEV);
+	memory_leaf_is(root, "sock", ENODEV);
 
 	memory_parent_is(root, "memories/new", false, 0);
 	memory_parent_is(root, "memories", false, 0);
@@ -1060,6 +1142,7 @@ main(void)
 	test_exhausted();
 	test_reopen();
 	test_memory();
+	test_memory_globs();
 	test_memory_long();
 	test_memory_files();
 

@@ -11,6 +11,12 @@
 #include "enforce/policy.h"
 #include "t/unit/tap.h"
 
+#define K1 "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+#define K2 "3D4017C3E843895A92B70AA74D1B7EBC9C982CCF2EC4968CC0CD55F12AF4660C"
+#define K2_LOW "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c"
+#define ZEROS "00000000000000000000000000000000000000000000000000000000000000"
+#define NINES "999999999999999999999999999999999999999999999999999999999999999"
+
 static char file[] = "/tmp/policy.XXXXXX";
 static char why[1024];
 
@@ -96,8 +102,27 @@ test_refused(void)
 	refused(
 	    "http_allow_addresses: [\"10.0.0.0/\"]\n", "1:24", "no network");
 	refused("trusted_keys: [[a]]\n", "1:16", "here is a list");
-	refused("trusted_keys: [{a: [b]}]\n", "1:20", "here is a list");
+	refused("trusted_keys: {}\n", "1:15", "here is a mapping");
+	refused("trusted_keys: [abc]\n", "1:16", "`abc` is no key");
+	refused("trusted_keys: [{kei: " K1 "}]\n", "1:17", "`key`?");
+	refused("trusted_keys: [{ids: [a]}]\n", "1:16", "without `key`");
+	refused("trusted_keys: [{key: " K1 "}]\n", "1:16", "without `ids`");
+	refused("trusted_keys: [{key: " K1 ", ids: a}]\n", "1:93",
+	    "a list of ids");
+	refused("trusted_keys: [{key: " K1 ", ids: [A]}]\n", "1:94", "no id");
+	refused("trusted_keys: [{key: " K1 ", ids: [a], min_version: 1.0.0}]\n",
+	    "1:111", "mapping of ids");
+	refused("trusted_keys: [{key: " K1 ", ids: [a], min_version: {a: 1.0}}"
+		"]\n",
+	    "1:115", "a version");
+	refused("trusted_keys: [\"01" ZEROS "\"]\n", "1:16", "small order");
+	refused("trusted_keys: [/nonexistent/key.pub]\n", "1:16",
+	    "No such file");
+	refused("trusted_keys: [/etc]\n", "1:16", "no regular file");
+	refused("trusted_keys: [/etc/passwd]\n", "1:16", "no Ed25519 public");
 	refused("revoked: {}\n", "1:10", "here is a mapping");
+	refused("revoked: [abc]\n", "1:11", "no hash");
+	refused("revoked: [" K1 "0]\n", "1:11", "no hash");
 	refused("require_signature: true\n", "1:1", "no key is trusted");
 	refused("require_signature: true\ntrusted_keys: []\n", "1:1",
 	    "no key is trusted");
@@ -109,6 +134,8 @@ test_refused(void)
 	refused("- store\n", "1:1", "here is a list");
 	refused("store\n", "1:1", "here is text");
 	refused("store: a: b\n", "1:9", "not valid YAML");
+	refused("store:a\nskills_dir: b\n", "1:1", "put a blank after");
+	refused("---\nstore:a\nskills_dir: b\n", "2:1", "put a blank after");
 	refused("store: /a\rb\n", "1:10", "carriage return");
 	refused("store: \"/a\\u202eb\"\n", "1:8", "U+202E");
 	refused("[a]: b\n", "1:1", "key");
@@ -117,6 +144,7 @@ test_refused(void)
 static void
 test_values(void)
 {
+	const struct trust_list *keys;
 	struct policy p;
 
 	policy_init(&p);
@@ -143,8 +171,9 @@ test_values(void)
 	       "max_calls_per_minute: 5\nmax_invocations: 6\n"
 	       "max_write_mb: 0\nmin_free_mb: 8\nmax_ledger_mb: 9\n"
 	       "http_allow_addresses: [10.0.0.0/8, \"::1\", fc00::/7]\n"
-	       "require_signature: true\ntrusted_keys:\n  - abc\n"
-	       "  - {key: \"12\", min: 1}\nrevoked: [a, b]\naudit_sync: row\n"
+	       "require_signature: true\ntrusted_keys:\n  - " K1 "\n"
+	       "  - {key: " K2 ", ids: [a, \"b-*\"],\n     min_version: {b-c: "
+	       "1.2.3}}\nrevoked: [" K1 ", \"0" NINES "\"]\naudit_sync: row\n"
 	       "audit_required: true\naudit_resources: false\n"
 	       "audit_append_only: true\naudit_mark_seconds: 11\n"
 	       "quarantine_after: 12\n") == 0,
@@ -176,9 +205,17 @@ test_values(void)
 		p.audit_mark_seconds == 11 && p.quarantine_after == 12,
 	    "numbers");
 	ok(p.http_allow_addresses_n == 3 && p.revoked_n == 2 &&
-		p.trusted_keys_n == 2 &&
-		strcmp(p.trusted_keys[1], "key=12 min=1") == 0,
+		strcmp(p.revoked[1], "0" NINES) == 0,
 	    "lists");
+	keys = &p.ceilings[0].keys;
+	ok(keys->set && keys->n == 2 && strcmp(keys->v[0].key, K1) == 0 &&
+		keys->v[0].ids == NULL && strcmp(keys->v[1].key, K2_LOW) == 0 &&
+		keys->v[1].ids_n == 2 &&
+		strcmp(keys->v[1].ids[1], "b-*") == 0 &&
+		keys->v[1].least_n == 1 &&
+		strcmp(keys->v[1].least[0].ids, "b-c") == 0 &&
+		strcmp(keys->v[1].least[0].version, "1.2.3") == 0,
+	    "keys");
 	ok(p.require_signature && p.audit_required && !p.audit_resources &&
 		p.audit_append_only && p.audit_sync == POLICY_SYNC_ROW,
 	    "switches");
@@ -248,8 +285,9 @@ test_tighten(void)
 	    "http_allow_addresses: [10.0.0.0/8, 127.0.0.1]", false);
 	second("http_allow_addresses: [10.0.0.0/8]", "http_allow_addresses: []",
 	    true);
-	second("trusted_keys: [a]", "trusted_keys: [b]", false);
-	second("require_signature: true\ntrusted_keys: [a]",
+	/* Both must allow a signature. */
+	second("trusted_keys: [" K1 "]", "trusted_keys: [" K2 "]", true);
+	second("require_signature: true\ntrusted_keys: [" K1 "]",
 	    "require_signature: false", false);
 }
 
@@ -260,10 +298,10 @@ test_both(void)
 
 	policy_init(&p);
 	ok(load(&p, 0,
-	       "revoked: [a]\nceiling: {tools: [Read, Bash]}\nstore: /a\n") ==
+	       "revoked: [" K1 "]\nceiling: {tools: [Read, Bash]}\nstore: /a\n") ==
 		    0 &&
 		load(&p, 1,
-		    "revoked: [b]\nceiling: {tools: [Bash, Glob]}\n"
+		    "revoked: [" K2 "]\nceiling: {tools: [Bash, Glob]}\n"
 		    "log: /b\n") == 0,
 	    "two files");
 	ok(p.revoked_n == 2, "what either revokes is revoked");
@@ -273,10 +311,11 @@ test_both(void)
 	ok(strcmp(p.store, "/a") == 0 && strcmp(p.log, "/b") == 0, "the rest");
 	policy_clear(&p);
 	policy_init(&p);
-	ok(load(&p, 0, "trusted_keys: [a]\nrequire_signature: true\n") == 0 &&
+	ok(load(&p, 0, "trusted_keys: [" K1 "]\nrequire_signature: true\n") ==
+		    0 &&
 		load(&p, 1, "trusted_keys: []\n") == -1 &&
 		strstr(why, ":1:1: trusted_keys: ") != NULL &&
-		p.trusted_keys_n == 1,
+		p.ceilings[0].keys.n == 1,
 	    "the keys of the first file cannot be taken away");
 	policy_clear(&p);
 }

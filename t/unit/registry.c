@@ -113,6 +113,27 @@ test_table(void)
 	    "a name is found as it is written only");
 }
 
+static bool
+is_bound(const cJSON *p, const char *name, bool wanted, int64_t value)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(p, name);
+
+	return wanted ? cJSON_IsNumber(v) && v->valuedouble == (double)value
+		      : v == NULL;
+}
+
+/* The longest text is as long as a request: that needs no saying. */
+static bool
+bounds_fit(const struct tool_arg *a, const cJSON *p)
+{
+	bool text = a->type == ARG_TEXT, number = a->type == ARG_INT;
+
+	return is_bound(p, "minLength", text && a->min > 0, a->min) &&
+	       is_bound(p, "maxLength", text && a->max < 1024 * 1024, a->max) &&
+	       is_bound(p, "minimum", number, a->min) &&
+	       is_bound(p, "maximum", number, a->max);
+}
+
 /* Does the schema of one tool say what its row says? */
 static bool
 schema_fits(const struct tool *t)
@@ -134,6 +155,7 @@ schema_fits(const struct tool *t)
 		if (cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
 			p, "description")) == NULL)
 			good = false;
+		good = good && bounds_fit(a, p);
 		must += a->required;
 	}
 	if (cJSON_GetArraySize(props) != n ||
@@ -144,6 +166,20 @@ schema_fits(const struct tool *t)
 	cJSON_Delete(root);
 	buf_clear(&out);
 	return good;
+}
+
+static void
+test_fails(void)
+{
+	const struct tool *read = registry_find("Read");
+
+	ok(registry_may_fail(read, FAIL_NOT_FOUND) &&
+		registry_may_fail(read, FAIL_TIMEOUT) &&
+		registry_may_fail(read, FAIL_IO_ERROR) &&
+		!registry_may_fail(read, FAIL_NO_SPACE) &&
+		!registry_may_fail(read, FAIL_NONE) &&
+		registry_may_fail(registry_find("HttpPost"), FAIL_CONNECT_ERROR),
+	    "a tool fails with the words of its row");
 }
 
 static void
@@ -312,6 +348,7 @@ main(void)
 	test_table();
 	set_up();
 	test_schema();
+	test_fails();
 	test_shape();
 	test_more_shape();
 	test_resource();

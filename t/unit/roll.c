@@ -119,14 +119,12 @@ test_list(const char *dir)
 int
 main(void)
 {
-	char dir[] = "/tmp/roll.XXXXXX", command[64];
+	char dir[] = "/tmp/roll.XXXXXX";
 
 	if (mkdtemp(dir) == NULL)
 		abort();
 	test_table();
 	test_list(dir);
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	if (system(command) != 0)
-		abort();
+	remove_all(dir);
 	return done();
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "audit/lines.h"
 #include "t/unit/tap.h"
 
 #define INV "0a1b2c3d-0000-4000-8000-00000000eeee"
@@ -198,6 +199,38 @@ test_waiting(void)
 	close(fd);
 }
 
+/* The part has the first 100 bytes of row 2, which no spool takes in pieces. */
+static void
+test_half(void)
+{
+	struct segment *s;
+	struct row_read r;
+	struct lines lines;
+	const char *line;
+	size_t len;
+	int fd = fresh(), n = 0;
+	int spool = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	s = segment_new(fd, INV, 1, PREV, SEGMENT_SYNC_NONE, digest);
+	(void)add_started(s, 1);
+	limit((rlim_t)size_of(fd) + 100);
+	(void)add_started(s, 2);
+	segment_spool(s, spool);
+	limit(50);
+	ok(!segment_rescue(s), "a spool with room for less than half a row");
+	limit(RLIM_INFINITY);
+	ok(segment_rescue(s), "and with more");
+	if (lines_init(&lines, spool, 0) == -1)
+		abort();
+	while (lines_next(&lines, &line, &len) == LINES_ROW)
+		n += row_read(line, len, false, INV, digest, &r) == 0 ? 1 : 100;
+	is_int(n, 1, "has the whole row");
+	lines_clear(&lines);
+	segment_end(s);
+	close(spool);
+	close(fd);
+}
+
 static void
 test_lost(void)
 {
@@ -256,6 +289,8 @@ test_sync(void)
 	is_int(segment_end(s), -1, "nor at the end");
 	s = segment_new(fds[1], INV, 1, PREV, SEGMENT_SYNC_BATCH, digest);
 	(void)add_started(s, 1);
+	is_int(segment_flush(s), 0, "batch: nothing is synced at first");
+	segment_begin(s);
 	for (i = 0; i < 5000 && segment_flush(s) == 0; i++)
 		nanosleep(&nap, NULL);
 	is_int(segment_flush(s), -1, "batch: the thread's failure is seen");
@@ -278,6 +313,7 @@ test_batch(void)
 		s = segment_new(fd, INV, (uint64_t)i * 10 + 1,
 		    i == 0 ? PREV : w.head, SEGMENT_SYNC_BATCH, digest);
 		bad += s == NULL;
+		segment_begin(s);
 		while (w = walk(fd), w.rows < ((uint64_t)i + 1) * 10)
 			bad += add_started(s, (int)w.rows);
 		bad += segment_end(s) != 0;
@@ -316,25 +352,35 @@ line(int n)
 	return p;
 }
 
+/* Nine rows that hold; START puts them where a test changes them. */
+static char good[sizeof(text)];
+static size_t good_len;
+
+#define START (memcpy(text, good, good_len), text[len = good_len] = '\0')
+
 static void
-test_damage(void)
+write_good(void)
 {
-	static char good[sizeof(text)];
-	struct segment_walk w;
 	struct segment *s;
-	size_t good_len, n;
-	char *p;
 	int fd = fresh(), i;
 
 	s = segment_new(fd, INV, 1, PREV, SEGMENT_SYNC_NONE, digest);
 	for (i = 1; i <= 9; i++)
 		(void)add_started(s, i);
 	segment_end(s);
-	len = good_len = (size_t)size_of(fd);
-	if (pread(fd, good, len, 0) != (ssize_t)len)
+	good_len = (size_t)size_of(fd);
+	if (pread(fd, good, good_len, 0) != (ssize_t)good_len)
 		abort();
 	close(fd);
-#define START (memcpy(text, good, good_len), text[len = good_len] = '\0')
+}
+
+static void
+test_damage(void)
+{
+	struct segment_walk w;
+	size_t n;
+	char *p;
+
 	START;
 	w = put();
 	ok(!w.damaged && w.rows == 9, "as it was written it holds");
@@ -374,6 +420,17 @@ test_damage(void)
 	line(4)[0] = '\n';
 	w = put();
 	ok(w.damaged && w.rows == 3, "an empty line");
+}
+
+/* A line longer than any row is damage, but for what a fault left behind. */
+static void
+test_long_line(void)
+{
+	struct segment_walk w;
+	char hash[DIGEST_TEXT];
+	char *p;
+	int fd;
+
 	START;
 	p = line(9);
 	memset(p, 'x', 20000);
@@ -381,6 +438,31 @@ test_damage(void)
 	w = put();
 	ok(w.damaged && w.rows == 8, "a line longer than any row");
 	fd = fresh();
+	segment_walk_begin(&w, INV, PREV);
+	ok(write(fd, text, len) == (ssize_t)len &&
+		segment_walk_part(fd, 9, digest, &w) == 0 && !w.damaged &&
+		w.rows == 8 && w.torn_bytes == 20000,
+	    "where the next part begins, it is what a fault left");
+	digest_text(digest, p, 20000, hash);
+	is_str(w.torn_sha256, hash, "and is named by its hash");
+	ok(write(fd, "\n12", 3) == 3 &&
+		(segment_walk_begin(&w, INV, PREV), true) &&
+		segment_walk_part(fd, 9, digest, &w) == 0 && !w.damaged &&
+		w.rows == 8 && w.torn_bytes == 2,
+	    "with a line feed it is a line, and torn is the rest");
+	segment_walk_begin(&w, INV, PREV);
+	ok(segment_walk_part(fd, 10, digest, &w) == 0 && w.damaged,
+	    "before the next part it is damage");
+	close(fd);
+}
+
+static void
+test_foreign(void)
+{
+	struct segment_walk w;
+	char *p;
+	int fd = fresh();
+
 	if (write(fd, good, good_len) != (ssize_t)good_len ||
 	    ftruncate(fd, (off_t)1 << 40) == -1)
 		abort();
@@ -439,10 +521,14 @@ main(void)
 	digest = digest_new(NULL, 0);
 	test_counts();
 	test_waiting();
+	test_half();
 	test_lost();
 	test_sync();
 	test_batch();
+	write_good();
 	test_damage();
+	test_long_line();
+	test_foreign();
 	test_subverted();
 	digest_free(digest);
 	unlink(file);

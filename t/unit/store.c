@@ -52,6 +52,19 @@ refused(const char *name)
 	       s.root_fd == -1 && s.audit_fd == -1 && s.run_fd == -1;
 }
 
+/* For who writes and for who reads. */
+static bool
+no_host(const char *name)
+{
+	struct store s;
+	bool good;
+
+	errno = 0;
+	good = store_open(&s, at(name)) == -1 && errno == EBADMSG;
+	errno = 0;
+	return store_look(&s, at(name)) == -1 && errno == EBADMSG && good;
+}
+
 static void
 test_open(void)
 {
@@ -128,6 +141,18 @@ test_refused(void)
 	ok(store_open(&s, at("parts")) == -1 && errno == ELOOP,
 	    "a host.json that is a link");
 	unlink(at("parts/audit/host.json"));
+	mkfifo(at("parts/audit/host.json"), 0600);
+	ok(no_host("parts"), "a host.json that is a pipe, without blocking");
+	unlink(at("parts/audit/host.json"));
+	fclose(fopen(at("parts/audit/host.json"), "w"));
+	ok(no_host("parts"), "one that is empty");
+	unlink(at("parts/audit/host.json"));
+	mkdir(at("parts/audit/2026-11-30"), 0700);
+	ok(no_host("parts") && mode_of("parts/audit/host.json") == -1,
+	    "one that is missing where there are days: no other is made");
+	rmdir(at("parts/run"));
+	ok(no_host("parts"), "nor is it a fresh one without run");
+	rmdir(at("parts/audit/2026-11-30"));
 	ok(store_open(&s, at("parts")) == 0, "put right it opens");
 	store_close(&s);
 	if (geteuid() == 0) {
@@ -253,6 +278,34 @@ test_run(struct store *s)
 	ok(mode_of("s/run/" INV ".lock") == -1, "and gone");
 }
 
+/* As many places as there are, to whoever comes first, and back again. */
+static void
+test_slots(struct store *s)
+{
+	int fd[5], free_fd, i, n = 0;
+
+	for (i = 0; i < 5; i++) {
+		fd[i] = store_slot(s, 4);
+		n += fd[i] != -1;
+	}
+	ok(n == 4 && fd[4] == -1 && errno == EAGAIN, "four places of four");
+	free_fd = store_slot(s, 0);
+	ok(free_fd != -1, "without a bound there is always one");
+	ok(store_slot(s, 4) == -1 && errno == EAGAIN, "no more for the others");
+	store_slot_free(free_fd);
+	i = dup(fd[2]); /* as in a child that is being forked */
+	store_slot_free(fd[2]);
+	fd[2] = store_slot(s, 4);
+	ok(fd[2] != -1, "one that is given back is free, whoever has a copy");
+	close(i);
+	for (i = 0; i < 4; i++)
+		store_slot_free(fd[i]);
+	fd[0] = store_slot(s, 1);
+	ok(fd[0] != -1, "all are free again");
+	store_slot_free(fd[0]);
+	store_slot_free(-1);
+}
+
 static void
 test_uuid(void)
 {
@@ -281,7 +334,6 @@ int
 main(void)
 {
 	struct store s;
-	char command[300];
 
 	if (mkdtemp(dir) == NULL)
 		return 1;
@@ -293,10 +345,9 @@ main(void)
 	test_memory(&s);
 	test_segment(&s);
 	test_run(&s);
+	test_slots(&s);
 	store_close(&s);
 	test_uuid();
-	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-	if (system(command) != 0)
-		return 1;
+	remove_all(dir);
 	return done();
 }

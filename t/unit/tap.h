@@ -51,6 +51,17 @@ is_int(long long got, long long want, const char *name)
 	return got == want;
 }
 
+/* A test's own directory, with what is in it; a test that cannot is over. */
+__attribute__((unused)) static void
+remove_all(const char *dir)
+{
+	char command[300];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+	if (system(command) != 0)
+		abort();
+}
+
 __attribute__((unused)) static int
 done(void)
 {

@@ -23,7 +23,7 @@ static char segment_file[STORE_SEGMENT_NAME], host_file[32];
 static struct anchor opened, closed;
 
 static void
-add_closed(const struct segment_walk *w)
+add_closed(const struct segment_walk *w, int lost)
 {
 	struct row r;
 
@@ -43,12 +43,27 @@ add_closed(const struct segment_walk *w)
 	row_word(&r, "torn_sha256", NULL);
 	row_int(&r, "spooled", 0);
 	row_int(&r, "duplicates", 0);
-	row_int(&r, "lost", 0);
+	row_int(&r, "lost", lost);
 	put_anchor(&store, &r, digest, &closed);
 }
 
+/* Rows 3 to 4 are gone, says the third one. */
 static void
-build(void)
+put_lost(struct segment *s)
+{
+	struct row_subject subject = subject_of(ID);
+	struct row r;
+
+	row_begin(&r, ROW_ROWS_LOST, &subject, digest);
+	row_int(&r, "from", 3);
+	row_int(&r, "to", 4);
+	row_word(&r, "head", NULL);
+	put_row(s, &r);
+}
+
+/* One call, and rows that were lost, if their number is to be closed. */
+static void
+build(int lost)
 {
 	char name[STORE_SEGMENT_NAME];
 	struct segment_walk w;
@@ -66,12 +81,15 @@ build(void)
 	put_start(s, ID, digest);
 	put_call_started(s, ID, digest, 1);
 	put_call_completed(s, ID, digest, 1, "error");
+	if (lost != -1)
+		put_lost(s);
 	put_end(s, ID, digest, 1);
 	segment_end(s);
-	if (segment_walk(fd, ID, opened.hash, digest, &w) == -1 || w.rows != 4)
+	if (segment_walk(fd, ID, opened.hash, digest, &w) == -1 ||
+	    w.rows != (lost == -1 ? 4U : 5U))
 		abort();
 	close(fd);
-	add_closed(&w);
+	add_closed(&w, lost == -1 ? 0 : lost);
 }
 
 static int
@@ -190,17 +208,54 @@ test_wishes(void)
 	    "a day");
 }
 
+static void
+begin(char *dir)
+{
+	if (mkdtemp(dir) == NULL || store_open(&store, dir) == -1)
+		abort();
+}
+
+static void
+end(const char *dir)
+{
+	store_close(&store);
+	remove_all(dir);
+}
+
+/* How many were lost may be more than rows tell of, and not fewer. */
+static void
+test_lost(void)
+{
+	int said;
+
+	for (said = 1; said <= 3; said++) {
+		char dir[] = "/tmp/verify.XXXXXX";
+
+		begin(dir);
+		build(said);
+		if (said >= 2)
+			ok(verify() == 0 && report.n == 0 &&
+				report.lost == (uint64_t)said,
+			    "2 rows tell that they were lost, %d are closed",
+			    said);
+		else
+			ok(damaged() &&
+				strcmp(report.finding[0].check, "lost") == 0,
+			    "2 rows tell that they were lost, 1 is closed");
+		end(dir);
+	}
+}
+
 int
 main(void)
 {
-	char dir[] = "/tmp/verify.XXXXXX", command[64];
+	char dir[] = "/tmp/verify.XXXXXX";
 
 	digest = digest_new(NULL, 0);
-	if (mkdtemp(dir) == NULL || store_open(&store, dir) == -1)
-		abort();
+	begin(dir);
 	ok(verify() == 0 && report.n == 0 && report.rows == 0,
 	    "an empty ledger is intact");
-	build();
+	build(-1);
 	ok(verify() == 0 && report.n == 0 && report.rows == 4 &&
 		report.anchors == 3 && report.segments == 1 &&
 		report.days == 1 && report.hseq == closed.hseq &&
@@ -213,10 +268,8 @@ main(void)
 	is_int(cut_all(host_file), 0, "the anchors cut anywhere");
 	is_int(flip_all("host.json"), 0, "every bit of host.json");
 	ok(verify() == 0 && report.n == 0, "put right, it is intact again");
-	store_close(&store);
+	end(dir);
+	test_lost();
 	digest_free(digest);
-	snprintf(command, sizeof(command), "rm -rf %s", dir);
-	if (system(command) != 0)
-		abort();
 	return done();
 }

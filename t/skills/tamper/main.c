@@ -1,5 +1,6 @@
 /* The hands of somebody outside: see SKILL.md beside this file. */
 
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/xattr.h>
@@ -41,6 +42,23 @@ flip(const char *a, const char *b)
 	/* As they were. */
 	if (n % 2 == 1)
 		renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+	printf("flips %lu\n", n);
+	return 0;
+}
+
+/* Another directory comes and goes at that place. */
+static int
+cover(const char *place, const char *with)
+{
+	unsigned long n = 0;
+
+	for (; !over(); n++) {
+		if (mount(with, place, NULL, MS_BIND, NULL) == -1 ||
+		    umount2(place, MNT_DETACH) == -1) {
+			perror("cover");
+			return 1;
+		}
+	}
 	printf("flips %lu\n", n);
 	return 0;
 }
@@ -130,6 +148,8 @@ main(int argc, char **argv)
 
 	if (argc == 4 && strcmp(word, "flip") == 0)
 		return flip(argv[2], argv[3]);
+	if (argc == 4 && strcmp(word, "cover") == 0)
+		return cover(argv[2], argv[3]);
 	if (argc == 4 && strcmp(word, "whole") == 0)
 		return whole(argv[2], (size_t)strtoul(argv[3], NULL, 10));
 	if (argc == 5 && strcmp(word, "setx") == 0)
