@@ -47,6 +47,7 @@
 struct entry {
 	dev_t dev;
 	ino_t ino;
+	int fd; /* held, lest its number goes to another object; or -1 */
 	enum path_protection protection;
 	bool prefix; /* below is only how a name begins */
 	char *below; /* "": it, and all below; else a path in it */
@@ -544,25 +545,28 @@ kernel_fs(const struct statfs *fs)
 	return false;
 }
 
+/* The object itself, when below is "" (fd is taken then), else names in it. */
 static int
-add_entry(struct path_protect *set, const struct stat *st, const char *below,
-    bool prefix, enum path_protection protection)
+add_entry(struct path_protect *set, int fd, const struct stat *st,
+    const char *below, bool prefix, enum path_protection protection)
 {
 	struct entry *v, *e;
 	char *copy;
 
 	copy = strdup(below);
-	if (copy == NULL)
-		return -1;
-	v = recallocarray(set->v, set->n, set->n + 1, sizeof(*v));
+	v = copy == NULL
+		? NULL
+		: recallocarray(set->v, set->n, set->n + 1, sizeof(*v));
 	if (v == NULL) {
 		free(copy);
+		close_fd(&fd);
 		return -1;
 	}
 	set->v = v;
 	e = &v[set->n++];
 	e->dev = st->st_dev;
 	e->ino = st->st_ino;
+	e->fd = fd;
 	e->protection = protection;
 	e->prefix = prefix;
 	e->below = copy;
@@ -627,7 +631,8 @@ add_name(
 		if (!leads_nowhere(errno))
 			return -1;
 	}
-	return add_entry(set, &st, full + (slash - dir) + 1, false, protection);
+	return add_entry(
+	    set, -1, &st, full + (slash - dir) + 1, false, protection);
 }
 
 int
@@ -635,16 +640,23 @@ path_protect_add(
     struct path_protect *set, const char *path, enum path_protection protection)
 {
 	struct stat st;
+	int fd;
 
 	if (path[0] != '/') {
 		errno = EINVAL;
 		return -1;
 	}
-	if (stat(path, &st) == 0) {
-		if (add_entry(set, &st, "", false, protection) == -1)
-			return -1;
-	} else if (!leads_nowhere(errno))
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd == -1 && !leads_nowhere(errno))
 		return -1;
+	if (fd != -1) {
+		if (fstat(fd, &st) == -1) {
+			close_fd(&fd);
+			return -1;
+		}
+		if (add_entry(set, fd, &st, "", false, protection) == -1)
+			return -1;
+	}
 	return add_name(set, path, protection);
 }
 
@@ -662,7 +674,7 @@ add_beginning(struct path_protect *set, const char *dir, const char *begin,
 	memset(&g, 0, sizeof(g));
 	if (stat(dir, &st) == -1)
 		return leads_nowhere(errno) ? 0 : -1;
-	if (add_entry(set, &st, begin, true, protection) == -1)
+	if (add_entry(set, -1, &st, begin, true, protection) == -1)
 		return -1;
 	snprintf(pattern, sizeof(pattern), "%s/%s*", dir, begin);
 	switch (glob(pattern, GLOB_NOSORT, NULL, &g)) {
@@ -736,8 +748,10 @@ path_protect_free(struct path_protect *set)
 
 	if (set == NULL)
 		return;
-	for (i = 0; i < set->n; i++)
+	for (i = 0; i < set->n; i++) {
+		close_fd(&set->v[i].fd);
 		free(set->v[i].below);
+	}
 	free(set->v);
 	mounts_free(set->mounts);
 	free(set);

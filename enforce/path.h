@@ -84,8 +84,9 @@ void	path_protect_free(struct path_protect *);
 /*
  * Add one file or directory and all below it (links followed), and its name in
  * the directory where it lies: a file that is made or replaced afterwards is
- * protected too, and one that does not exist is no error. 0, or -1 with errno
- * (EINVAL: not absolute).
+ * protected too, and one that does not exist is no error. The set holds an
+ * O_PATH descriptor of what is there, so that another file cannot be taken for
+ * it by its number. 0, or -1 with errno (EINVAL: not absolute).
  */
 int	path_protect_add(struct path_protect *, const char *path,
 	    enum path_protection);

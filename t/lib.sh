@@ -37,10 +37,13 @@ ok() {
 	else
 		echo "not ok $T_RUN - $2"
 		T_FAILED=$((T_FAILED + 1))
+		why "failed: $2"
 	fi
 }
 
 note() { printf '%s\n' "$*" | sed 's/^/# /'; }
+# Of a failure: prove(1) shows it when it comes by standard error.
+why() { note "$*" | cut -c 1-1000 >&2; }
 
 # is GOT WANTED NAME
 is() {
@@ -48,8 +51,8 @@ is() {
 		ok 0 "$3"
 	else
 		ok 1 "$3"
-		note "     got: $1"
-		note "expected: $2"
+		why "     got: $1"
+		why "expected: $2"
 	fi
 }
 
@@ -59,15 +62,15 @@ like() {
 		ok 0 "$3"
 	else
 		ok 1 "$3"
-		note "   got: $1"
-		note "wanted: $2"
+		why "   got: $1"
+		why "wanted: $2"
 	fi
 }
 unlike() {
 	if printf '%s\n' "$1" | grep -Eq -- "$2"; then
 		ok 1 "$3"
-		note "     got: $1"
-		note "unwanted: $2"
+		why "     got: $1"
+		why "unwanted: $2"
 	else
 		ok 0 "$3"
 	fi
@@ -77,7 +80,7 @@ unlike() {
 skip() {
 	if [ "${T_MUST:-0}" = 1 ]; then
 		ok 1 "$1"
-		note "must not be skipped: $2"
+		why "must not be skipped: $2"
 	else
 		T_RUN=$((T_RUN + 1))
 		echo "ok $T_RUN - $1 # SKIP $2"

@@ -513,6 +513,32 @@ test_oracle(void)
 	ok(good, "no oracle: links into a closed place");
 }
 
+/* The number of a protected file that is gone goes to none that comes. */
+static void
+test_number(void)
+{
+	struct path_protect *own = path_protect_new();
+	struct path_judged j;
+	char name[32];
+	bool open_all = true;
+	int i;
+
+	must(own == NULL ? -1 : 0, "path_protect_new");
+	make_file("ok/old", "protected");
+	must(path_protect_add(own, at("ok/old"), PATH_CLOSED), "add");
+	must(unlink(at("ok/old")), "unlink");
+	must(mkdir(at("ok/many"), 0755), "mkdir");
+	for (i = 0; i < 300 && open_all; i++) {
+		snprintf(name, sizeof(name), "ok/many/%d", i);
+		make_file(name, "new");
+		open_all = path_judge(at(name), strlen(at(name)), own, &j) == 0 &&
+			   j.protection == PATH_OPEN;
+		path_judged_clear(&j);
+	}
+	ok(open_all, "a new file is not taken for one that was protected");
+	path_protect_free(own);
+}
+
 static void
 test_permission(void)
 {
@@ -1135,6 +1161,7 @@ main(void)
 	test_protection();
 	test_deleted();
 	test_oracle();
+	test_number();
 	test_permission();
 	test_deep();
 	test_mounts();

@@ -3,8 +3,9 @@
 
 /*
  * TAP for the unit tests: ok() and is_*() count, done() prints the plan. A test
- * program ends with "return done();". Test programs may keep state at file
- * scope; the product may not.
+ * program ends with "return done();". Why something failed goes to standard
+ * error, which prove(1) shows. Test programs may keep state at file scope; the
+ * product may not.
  */
 
 #include <stdarg.h>
@@ -20,13 +21,16 @@ ok(bool good, const char *fmt, ...)
 {
 	va_list ap;
 
-	printf("%sok %u - ", good ? "" : "not ", ++tap_run);
+	char name[1000];
+
 	va_start(ap, fmt);
-	vprintf(fmt, ap);
+	vsnprintf(name, sizeof(name), fmt, ap);
 	va_end(ap);
-	putchar('\n');
-	if (!good)
+	printf("%sok %u - %s\n", good ? "" : "not ", ++tap_run, name);
+	if (!good) {
 		tap_failed++;
+		fprintf(stderr, "# failed: %s\n", name);
+	}
 	return good;
 }
 
@@ -37,8 +41,8 @@ is_str(const char *got, const char *want, const char *name)
 
 	ok(good, "%s", name);
 	if (!good)
-		printf("#      got: %s\n# expected: %s\n", got ? got : "(null)",
-		    want ? want : "(null)");
+		fprintf(stderr, "#      got: %.1000s\n# expected: %.1000s\n",
+		    got ? got : "(null)", want ? want : "(null)");
 	return good;
 }
 
@@ -47,7 +51,8 @@ is_int(long long got, long long want, const char *name)
 {
 	ok(got == want, "%s", name);
 	if (got != want)
-		printf("#      got: %lld\n# expected: %lld\n", got, want);
+		fprintf(stderr, "#      got: %lld\n# expected: %lld\n", got,
+		    want);
 	return got == want;
 }
 
