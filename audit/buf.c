@@ -48,6 +48,8 @@ buf_reserve(struct buf *b, size_t n)
 		size = b->size == 0 ? 256 : b->size;
 		while (size - b->len < n)
 			size = size > b->max / 2 ? b->max : size * 2;
+		if (size > b->max) /* buf_put relies on it */
+			size = b->max;
 		grown = recallocarray(b->data, b->size, size, 1);
 		if (grown == NULL) {
 			b->failed = true;
@@ -67,30 +69,11 @@ buf_advance(struct buf *b, size_t n)
 }
 
 int
-buf_put(struct buf *b, const void *p, size_t n)
+buf_put_grow(struct buf *b, const void *p, size_t n)
 {
-	char *at;
-
-	if (n == 0)
-		return 0;
-	at = buf_reserve(b, n);
-	if (at == NULL)
+	if (buf_reserve(b, n) == NULL)
 		return -1;
-	memcpy(at, p, n);
-	b->len += n;
-	return 0;
-}
-
-int
-buf_putc(struct buf *b, char c)
-{
-	return buf_put(b, &c, 1);
-}
-
-int
-buf_puts(struct buf *b, const char *s)
-{
-	return buf_put(b, s, strlen(s));
+	return buf_put(b, p, n);
 }
 
 int

@@ -101,9 +101,9 @@ row_kind_of(const char *word)
 static void
 row_name(struct row *r, const char *name)
 {
-	if (r->payload.len > 1)
-		buf_putc(&r->payload, ',');
-	buf_put_all(&r->payload, "\"", name, "\":");
+	buf_puts(&r->payload, r->payload.len > 1 ? ",\"" : "\"");
+	buf_puts(&r->payload, name);
+	buf_puts(&r->payload, "\":");
 }
 
 static void
@@ -267,12 +267,10 @@ row_line(const struct row *r, const struct row_place *at, struct buf *out,
 	size_t start = out->len;
 
 	clock_stamp(clock_wall(), stamp);
-	if (at->host != NULL)
-		buf_put_all(out, "{\"v\":1,\"host\":\"", at->host,
-		    "\",\"hseq\":");
-	else
-		buf_put_all(out, "{\"v\":1,\"inv\":\"", at->inv,
-		    "\",\"seq\":");
+	buf_puts(out, at->host != NULL ? "{\"v\":1,\"host\":\""
+				      : "{\"v\":1,\"inv\":\"");
+	buf_puts(out, at->host != NULL ? at->host : at->inv);
+	buf_puts(out, at->host != NULL ? "\",\"hseq\":" : "\",\"seq\":");
 	buf_put_uint(out, at->seq);
 	buf_put_all(out, ",\"ts\":\"", stamp, "\",\"mono_ns\":");
 	buf_put_int(out, clock_boot());
@@ -289,7 +287,7 @@ row_line(const struct row *r, const struct row_place *at, struct buf *out,
 		out->len = start;
 		return -1;
 	}
-	strlcpy(hash, text, DIGEST_HEX);
+	memcpy(hash, text, DIGEST_HEX);
 	return 0;
 }
 

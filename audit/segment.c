@@ -640,7 +640,7 @@ segment_append(
 	if (seq != NULL)
 		*seq = s->seq;
 	s->seq++;
-	strlcpy(s->head, hash, sizeof(s->head));
+	memcpy(s->head, hash, sizeof(s->head));
 	if (segment_flush(s) == -1) {
 		s->counts.delayed++;
 		return 1;

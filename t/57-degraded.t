@@ -292,7 +292,7 @@ skill short <<'S'
 echo ran
 S
 n=20 ran=0 refused=0
-while [ $n -lt 40 ]; do
+while [ $n -lt 200 ] && [ $ran -lt 15 ]; do
 	n=$((n + 1))
 	rm -f "$T/result.json"
 	# shellcheck disable=SC3045 # dash and bash have it
@@ -311,7 +311,7 @@ while [ $n -lt 40 ]; do
 	esac
 done
 holds "too few descriptors: some were refused, and what ran had all layers" \
-    [ "$((refused > 0 && ran > 0))" = 1 ]
+    [ "$((refused > 10 && ran == 15))" = 1 ]
 
 # --- what was verified is what runs, or nothing does ---
 
