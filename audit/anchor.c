@@ -398,6 +398,14 @@ int
 anchor_append(const struct store *s, const struct row *row, enum row_by by,
     struct digest *digest, struct anchor *a)
 {
+	return anchor_append_to(s, NULL, row, by, digest, a);
+}
+
+int
+anchor_append_to(const struct store *s, const char *wanted,
+    const struct row *row, enum row_by by, struct digest *digest,
+    struct anchor *a)
+{
 	struct day_end end;
 	char day[CLOCK_DAY_SIZE];
 	bool torn;
@@ -405,6 +413,10 @@ anchor_append(const struct store *s, const struct row *row, enum row_by by,
 
 	end_init(&end);
 	fd = lock_current(s, day);
+	if (fd != -1 && wanted != NULL && strcmp(day, wanted) != 0) {
+		errno = EAGAIN;
+		goto out;
+	}
 	if (fd == -1 || read_end(fd, s, digest, &end) == -1 ||
 	    close_rest(fd, s, digest, &end, &torn) == -1 ||
 	    (end.hseq == 0 && open_day(fd, s, day, digest, &end) == -1) ||
@@ -440,21 +452,35 @@ anchor_sync(const struct store *s, const struct anchor *a)
 	return result;
 }
 
-static void
-add_line(const char *line, size_t len, struct anchor_totals *t)
+/* Is this line an anchor, and one that closes a segment? */
+static bool
+read_anchor(const char *line, size_t len, struct json_span *seq,
+    struct json_span *payload, bool *closes)
 {
-	struct json_span kind, payload, seq;
-	struct segment_totals sum = { 0, 0, 0, 0 };
 	const char *closed = row_kind_word(ROW_SEGMENT_CLOSED);
+	struct json_span kind;
 
 	if (!json_scan(line, len, false, NULL, NULL) ||
 	    !json_member(line, len, "kind", &kind) ||
-	    !json_member(line, len, "hseq", &seq) ||
-	    !json_member(line, len, "payload", &payload))
+	    !json_member(line, len, "hseq", seq) ||
+	    !json_member(line, len, "payload", payload))
+		return false;
+	*closes = kind.len == strlen(closed) + 2 &&
+		  memcmp(kind.p + 1, closed, kind.len - 2) == 0;
+	return true;
+}
+
+static void
+add_line(const char *line, size_t len, struct anchor_totals *t)
+{
+	struct json_span payload, seq;
+	struct segment_totals sum = { 0, 0, 0, 0 };
+	bool closes;
+
+	if (!read_anchor(line, len, &seq, &payload, &closes))
 		return;
 	t->hseq = strtoull(seq.p, NULL, 10);
-	if (kind.len != strlen(closed) + 2 ||
-	    memcmp(kind.p + 1, closed, kind.len - 2) != 0)
+	if (!closes)
 		return;
 	segment_totals_add(&sum, payload.p, payload.len);
 	t->calls += sum.calls;
@@ -463,10 +489,39 @@ add_line(const char *line, size_t len, struct anchor_totals *t)
 	t->timeouts += sum.timeouts;
 }
 
+static int
+print_totals(const struct anchor_totals *t, char *text, size_t size)
+{
+	return snprintf(text, size,
+	    "{\"v\":1,\"hseq\":%" PRIu64 ",\"offset\":%" PRIu64
+	    ",\"calls\":%" PRIu64 ",\"denied\":%" PRIu64
+	    ",\"errors\":%" PRIu64 ",\"timeouts\":%" PRIu64 "}\n",
+	    t->hseq, t->offset, t->calls, t->denied, t->errors, t->timeouts);
+}
+
+bool
+anchor_totals_parse(const char *text, size_t len, struct anchor_totals *t)
+{
+	char copy[ANCHOR_TOTALS_SIZE], same[ANCHOR_TOTALS_SIZE];
+
+	if (len >= sizeof(copy))
+		return false;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	return sscanf(copy,
+		   "{\"v\":1,\"hseq\":%" SCNu64 ",\"offset\":%" SCNu64
+		   ",\"calls\":%" SCNu64 ",\"denied\":%" SCNu64
+		   ",\"errors\":%" SCNu64 ",\"timeouts\":%" SCNu64,
+		   &t->hseq, &t->offset, &t->calls, &t->denied, &t->errors,
+		   &t->timeouts) == 6 &&
+	       print_totals(t, same, sizeof(same)) == (int)len &&
+	       memcmp(copy, same, len) == 0;
+}
+
 static void
 read_kept(int dir, struct anchor_totals *t)
 {
-	char text[512];
+	char text[ANCHOR_TOTALS_SIZE];
 	ssize_t n;
 	int fd;
 
@@ -474,17 +529,11 @@ read_kept(int dir, struct anchor_totals *t)
 	fd = store_file(dir, "totals", O_RDONLY);
 	if (fd == -1)
 		return;
-	n = read(fd, text, sizeof(text) - 1);
+	n = read(fd, text, sizeof(text));
 	close(fd);
 	if (n <= 0)
 		return;
-	text[n] = '\0';
-	if (sscanf(text,
-		"{\"v\":1,\"hseq\":%" SCNu64 ",\"offset\":%" SCNu64
-		",\"calls\":%" SCNu64 ",\"denied\":%" SCNu64
-		",\"errors\":%" SCNu64 ",\"timeouts\":%" SCNu64 "}",
-		&t->hseq, &t->offset, &t->calls, &t->denied, &t->errors,
-		&t->timeouts) != 6)
+	if (!anchor_totals_parse(text, (size_t)n, t))
 		memset(t, 0, sizeof(*t));
 }
 
@@ -506,7 +555,7 @@ sum_day(int dir, struct anchor_totals *t)
 		memset(t, 0, sizeof(*t));
 	if (lines_init(&lines, fd, t->offset) == -1)
 		goto out;
-	while ((event = lines_next(&lines, &line, &len)) == LINES_ROW) {
+	while ((event = lines_next_row(&lines, &line, &len)) == LINES_ROW) {
 		add_line(line, len, t);
 		t->offset = lines_offset(&lines);
 	}
@@ -532,11 +581,42 @@ anchor_totals(const struct store *s, const char *day, struct anchor_totals *t)
 }
 
 int
+anchor_closed(const struct store *s, const char *day, const char *inv)
+{
+	struct json_span payload, seq;
+	struct lines lines;
+	char name[32], id[STORE_UUID_SIZE];
+	const char *line;
+	size_t len;
+	bool closes, found = false;
+	int fd;
+
+	snprintf(name, sizeof(name), "%.10s/" DAY_FILE, day);
+	fd = store_ledger_file(s, name);
+	if (fd == -1)
+		return errno == ENOENT ? 0 : -1;
+	if (lines_init(&lines, fd, 0) == -1) {
+		close_keep_errno(fd);
+		return -1;
+	}
+	while (!found && lines_next_row(&lines, &line, &len) == LINES_ROW)
+		found = memmem(line, len, inv, STORE_UUID_SIZE - 1) != NULL &&
+			read_anchor(line, len, &seq, &payload, &closes) &&
+			closes &&
+			json_text_of(payload.p, payload.len, "invocation_id",
+			    id, sizeof(id)) &&
+			strcmp(id, inv) == 0;
+	lines_clear(&lines);
+	close(fd);
+	return found;
+}
+
+int
 anchor_keep_totals(const struct store *s, const char *day)
 {
 	struct anchor_totals t;
-	char name[64];
-	int dir, fd, result = -1;
+	char name[64], text[ANCHOR_TOTALS_SIZE];
+	int dir, fd, n, result = -1;
 
 	dir = store_day(s, day, 0);
 	if (dir == -1)
@@ -548,11 +628,8 @@ anchor_keep_totals(const struct store *s, const char *day)
 	fd = store_file(dir, name, O_WRONLY | O_CREAT | O_TRUNC);
 	if (fd == -1)
 		goto out;
-	if (dprintf(fd,
-		"{\"v\":1,\"hseq\":%" PRIu64 ",\"offset\":%" PRIu64
-		",\"calls\":%" PRIu64 ",\"denied\":%" PRIu64
-		",\"errors\":%" PRIu64 ",\"timeouts\":%" PRIu64 "}\n",
-		t.hseq, t.offset, t.calls, t.denied, t.errors, t.timeouts) > 0)
+	n = print_totals(&t, text, sizeof(text));
+	if (write(fd, text, (size_t)n) == n)
 		result = renameat(dir, name, dir, "totals");
 	close_keep_errno(fd);
 	if (result == -1)

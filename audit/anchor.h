@@ -1,6 +1,7 @@
 #ifndef AUDIT_ANCHOR_H
 #define AUDIT_ANCHOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "audit/digest.h"
@@ -38,6 +39,13 @@ int	anchor_day(const struct store *, char day[CLOCK_DAY_SIZE]);
 int	anchor_append(const struct store *, const struct row *, enum row_by,
 	    struct digest *, struct anchor *a);
 
+/*
+ * The same for a row that says something of the day that it stands in: -1 with
+ * EAGAIN when the ledger is at another one.
+ */
+int	anchor_append_to(const struct store *, const char *day,
+	    const struct row *, enum row_by, struct digest *, struct anchor *a);
+
 /* fdatasync today's file as far as the anchor; 0 or -1 with errno. */
 int	anchor_sync(const struct store *, const struct anchor *);
 
@@ -51,6 +59,10 @@ struct anchor_totals {
 	uint64_t timeouts;
 };
 
+/* The text of a kept sum, exactly as it is written; false: another one. */
+#define ANCHOR_TOTALS_SIZE 256
+bool	anchor_totals_parse(const char *, size_t, struct anchor_totals *);
+
 /*
  * Totals of a day: the sum that the supervisors keep in "totals" plus the
  * anchors written after it. A missing or foreign sum is no error: the day is
@@ -58,6 +70,12 @@ struct anchor_totals {
  */
 int	anchor_totals(const struct store *, const char *day,
 	    struct anchor_totals *);
+
+/*
+ * Does an anchor of that day close this segment? Then its counts are in the
+ * totals. 1, 0, or -1 with errno.
+ */
+int	anchor_closed(const struct store *, const char *day, const char *inv);
 
 /* Bring the kept sum of a day up to date. 0 or -1 with errno. */
 int	anchor_keep_totals(const struct store *, const char *day);

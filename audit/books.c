@@ -19,6 +19,8 @@
 
 #include "audit/lines.h"
 
+#define END_ROOM 4096 /* skill.invoked_completed has less */
+
 static int
 open_part(const struct books *b, unsigned part)
 {
@@ -89,16 +91,16 @@ protect_part(const struct books *b, int fd)
 	close(first);
 }
 
-int
-books_part(struct books *b)
+static int
+next_part(struct books *b, unsigned most)
 {
 	char name[STORE_SEGMENT_NAME], file[STORE_SEGMENT_NAME + 16];
 	struct books_parts *parts = &b->parts;
 	struct anchor anchor;
 	int fd;
 
-	if (parts->n == BOOKS_PARTS_MAX) {
-		errno = EMFILE;
+	if (parts->n >= most) {
+		errno = EXFULL;
 		return -1;
 	}
 	fd = store_segment(b->day_fd, b->inv, parts->n + 1, name);
@@ -119,6 +121,53 @@ books_part(struct books *b)
 		return -1;
 	}
 	return fd;
+}
+
+int
+books_part(struct books *b)
+{
+	return next_part(b, BOOKS_PARTS_LIVE);
+}
+
+/*
+ * The part for what comes at the end. A disk that stays full would cost one at
+ * each try, so that an earlier try's, while it is empty, is as good.
+ */
+static int
+last_part(struct books *b)
+{
+	const struct books_parts *parts = &b->parts;
+	char name[STORE_SEGMENT_NAME];
+	struct stat st;
+	int fd;
+
+	if (parts->n > 1 && parts->start[parts->n - 1] == b->walk.seq + 1) {
+		store_segment_path(b->day, b->inv, parts->n, name);
+		fd = store_ledger_append(b->store, name);
+		if (fd == -1)
+			return -1;
+		if (fstat(fd, &st) == 0 && st.st_size == 0)
+			return fd;
+		close(fd);
+	}
+	return next_part(b, BOOKS_PARTS_MAX);
+}
+
+/*
+ * Room for so much more, or nothing is written: half a row would use the part
+ * up. A file system that cannot say is tried.
+ */
+static int
+reserve(int fd, size_t more)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == -1)
+		return -1;
+	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, st.st_size, (off_t)more) == 0 ||
+	    (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
+		return 0;
+	return -1;
 }
 
 /* --- what has no place yet --- */
@@ -180,10 +229,9 @@ merge_row(void *arg, const struct row_read *r, const char *line, size_t len)
 	if (r == NULL || r->seq != m->next || strcmp(r->prev, m->head) != 0)
 		return 0;
 	if (m->fd == -1)
-		m->fd = books_part(m->b);
-	if (m->fd == -1)
-		return -1;
-	if (write_line(m->fd, line, len) == -1)
+		m->fd = last_part(m->b);
+	if (m->fd == -1 || reserve(m->fd, len + 1) == -1 ||
+	    write_line(m->fd, line, len) == -1)
 		return -1;
 	m->next++;
 	strlcpy(m->head, r->hash, sizeof(m->head));
@@ -503,10 +551,12 @@ books_end(struct books *b, const struct books_end *end)
 	/* The anchor of the part says what is before it. */
 	if (b->sync && books_sync(b) == -1)
 		return -1;
-	fd = books_part(b);
+	fd = last_part(b);
 	if (fd == -1)
 		return -1;
-	result = write_end(b, fd, end);
+	result = reserve(fd, END_ROOM);
+	if (result == 0)
+		result = write_end(b, fd, end);
 	if (result == 0)
 		result = segment_walk_part(fd, 0, b->digest, &b->walk);
 	close(fd);
@@ -529,8 +579,8 @@ put_before(struct row *row, const struct segment_walk *w)
 	row_json(row, "before", text, strlen(text));
 }
 
-int
-books_close(struct books *b, const char *reason, uint64_t lost,
+static int
+append_closed(struct books *b, const char *reason, uint64_t lost,
     struct anchor *anchor)
 {
 	const struct segment_walk *w = &b->walk;
@@ -563,9 +613,40 @@ books_close(struct books *b, const char *reason, uint64_t lost,
 	    (int64_t)(b->spooled - b->placed - b->unplaced));
 	row_int(&row, "lost", (int64_t)(lost + b->unplaced));
 	put_before(&row, w);
-	result = row_end(&row) == 0 ? anchor_append(b->store, &row, b->by,
-					  b->digest, anchor)
-				    : -1;
+	/* What was counted before midnight may stand in no other day. */
+	result = row_end(&row) == 0
+		     ? anchor_append_to(b->store,
+			   w->day[0] == '\0' ? b->day : w->day, &row, b->by,
+			   b->digest, anchor)
+		     : -1;
 	row_clear(&row);
+	return result;
+}
+
+/* A day that has begun since the walk has other days before it. */
+static int
+walk_again(struct books *b)
+{
+	struct tally *tally = b->tally;
+	bool damaged = b->walk.damaged;
+	int result;
+
+	b->tally = NULL; /* it has counted these rows */
+	result = books_walk(b);
+	b->tally = tally;
+	b->walk.damaged = b->walk.damaged || damaged;
+	return result;
+}
+
+int
+books_close(struct books *b, const char *reason, uint64_t lost,
+    struct anchor *anchor)
+{
+	int result, days = 0;
+
+	do
+		result = append_closed(b, reason, lost, anchor);
+	while (result == -1 && errno == EAGAIN && days++ < 2 &&
+	       walk_again(b) == 0);
 	return result;
 }

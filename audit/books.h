@@ -5,7 +5,12 @@
 #include "audit/segment.h"
 #include "audit/store.h"
 
-#define BOOKS_PARTS_MAX 1000	/* a disk that fails so often is given up */
+/*
+ * A disk that fails so often is given up. The last two are kept for the end: for
+ * what was not written yet, and for the row that says how it ended.
+ */
+#define BOOKS_PARTS_MAX 1000
+#define BOOKS_PARTS_LIVE (BOOKS_PARTS_MAX - 2)
 
 /* The parts that have an anchor, and the row before which each begins. */
 struct books_parts {
@@ -49,8 +54,9 @@ struct books {
 int	books_walk(struct books *);
 
 /*
- * Begin the next part, with its anchor: it follows the last row of the walk. A
- * descriptor that appends, or -1 with errno; then there may be one that stays
+ * Begin the next part of a segment that is being written, with its anchor: it
+ * follows the last row of the walk. A descriptor that appends, or -1 with errno
+ * (EXFULL: there are BOOKS_PARTS_LIVE already); then there may be one that stays
  * empty.
  */
 int	books_part(struct books *);
@@ -62,7 +68,8 @@ int	books_part(struct books *);
  * fork, and a complete line of the spool that is no row of this invocation is
  * nobody's: then the walk is damaged, and the spool is left; as it is when the
  * row that was marked is not there now. 0, also when there is nothing, or -1 with
- * errno; then the spool is left as well.
+ * errno; then the spool is left as well, and a part that nothing came into is
+ * taken by the next try.
  */
 int	books_merge(struct books *);
 

@@ -84,8 +84,9 @@ lines_next(struct lines *l, const char **line, size_t *len)
 			return LINES_PIECE;
 		}
 		seen = *len;
-		switch (fill(l)) {
+		switch (fill(l)) { /* which moves what is there */
 		case 0:
+			*line = l->data + l->begin;
 			return *len == 0 && !l->inside ? LINES_END : LINES_TORN;
 		case -1:
 			return LINES_FAILED;
@@ -93,6 +94,17 @@ lines_next(struct lines *l, const char **line, size_t *len)
 			break;
 		}
 	}
+}
+
+enum lines_event
+lines_next_row(struct lines *l, const char **line, size_t *len)
+{
+	enum lines_event event;
+
+	do
+		event = lines_next(l, line, len);
+	while (event == LINES_PIECE || event == LINES_LAST);
+	return event;
 }
 
 uint64_t

@@ -35,6 +35,9 @@ enum lines_event {
 /* The next line; the text is valid until the next call. */
 enum lines_event lines_next(struct lines *, const char **line, size_t *len);
 
+/* The same for who steps over what is longer than a row. */
+enum lines_event lines_next_row(struct lines *, const char **line, size_t *len);
+
 /* The offset behind the line or piece that was handed out last. */
 uint64_t lines_offset(const struct lines *);
 

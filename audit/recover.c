@@ -196,11 +196,9 @@ each_anchor(const struct recover *r, const char *day,
 		return errno == ENOENT ? 0 : -1;
 	result = lines_init(&lines, fd, 0);
 	if (result == 0) {
-		while ((event = lines_next(&lines, &line, &len)) == LINES_ROW ||
-		       event == LINES_PIECE || event == LINES_LAST) {
-			if (event == LINES_ROW)
-				take(arg, line, len);
-		}
+		while ((event = lines_next_row(&lines, &line, &len)) ==
+		       LINES_ROW)
+			take(arg, line, len);
 		result = event == LINES_FAILED ? -1 : 0;
 		lines_clear(&lines);
 	}
@@ -297,15 +295,17 @@ remove_orphan(const struct recover *r, const char *day, const char *inv,
 {
 	char name[STORE_SEGMENT_NAME], to[STORE_SEGMENT_NAME + 16];
 	struct stat st;
+	bool empty;
 	int audit = r->store->audit_fd;
 
 	store_segment_path(day, inv, part, name);
 	if (fstatat(audit, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
 		return errno == ENOENT ? 0 : -1;
-	if (anchor_orphan(r, name, &st, st.st_size > 0) == -1)
+	empty = S_ISREG(st.st_mode) && st.st_size == 0;
+	if (anchor_orphan(r, name, &st, !empty) == -1)
 		return -1;
 	release(r, name);
-	if (st.st_size == 0) {
+	if (empty) {
 		tell(r, RECOVER_REMOVED, name);
 		return unlinkat(audit, name, 0);
 	}

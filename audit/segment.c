@@ -806,6 +806,21 @@ count_denied(const struct row_read *r, struct segment_walk *w)
 		w->calls += n;
 }
 
+/* Calls whose rows were lost are counted there, and nowhere else. */
+static void
+count_ending(const struct row_read *r, struct segment_walk *w)
+{
+	uint64_t calls, denied;
+
+	w->completed = true;
+	if (w->lost == 0)
+		return;
+	if (row_uint_of(r, "calls", &calls) && calls > w->calls)
+		w->calls = calls;
+	if (row_uint_of(r, "denied", &denied) && denied > w->denied)
+		w->denied = denied;
+}
+
 static void
 count_lost(const struct row_read *r, struct segment_walk *w)
 {
@@ -847,7 +862,7 @@ count_row(const struct row_read *r, struct segment_walk *w)
 	else if (strcmp(r->kind, row_kind_word(ROW_ROWS_LOST)) == 0)
 		count_lost(r, w);
 	else if (strcmp(r->kind, row_kind_word(ROW_INVOKED_COMPLETED)) == 0)
-		w->completed = true;
+		count_ending(r, w);
 	return SEGMENT_HOLDS;
 }
 

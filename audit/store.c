@@ -369,15 +369,16 @@ store_segment_path(const char day[CLOCK_DAY_SIZE], const char *inv,
 	    day, inv, inv, part);
 }
 
-int
-store_ledger_file(const struct store *s, const char *name)
+static int
+ledger_file(const struct store *s, const char *name, int flags)
 {
 	struct open_how how;
 	struct stat st;
 	int fd;
 
 	memset(&how, 0, sizeof(how));
-	how.flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+	how.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOFOLLOW |
+					 O_NONBLOCK | O_NOCTTY);
 	how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS;
 	fd = (int)syscall(SYS_openat2, s->audit_fd, name, &how, sizeof(how));
 	if (fd == -1)
@@ -388,6 +389,18 @@ store_ledger_file(const struct store *s, const char *name)
 		return -1;
 	}
 	return fd;
+}
+
+int
+store_ledger_file(const struct store *s, const char *name)
+{
+	return ledger_file(s, name, O_RDONLY);
+}
+
+int
+store_ledger_append(const struct store *s, const char *name)
+{
+	return ledger_file(s, name, O_RDWR | O_APPEND);
 }
 
 bool

@@ -68,6 +68,8 @@ void	store_segment_path(const char day[CLOCK_DAY_SIZE], const char *inv,
  * -1 with errno.
  */
 int	store_ledger_file(const struct store *, const char *name);
+/* The same, to read and to append. */
+int	store_ledger_append(const struct store *, const char *name);
 
 /*
  * Open the spool of an invocation, <inv>.jsonl in dir or, where that is NULL, in

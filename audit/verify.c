@@ -7,6 +7,7 @@
  * what was found wrong stays found.
  */
 
+#include "audit/anchor.h"
 #include "audit/verify.h"
 
 #include <sys/file.h>
@@ -109,6 +110,18 @@ is_unreadable(int error)
 {
 	return error == EACCES || error == EMFILE || error == ENFILE ||
 	       error == EIO;
+}
+
+/* Something else may stand where it should: that is no trouble of reading. */
+static void
+unopened(struct verify *v, const char *file)
+{
+	if (is_unreadable(errno))
+		unreadable(v, file);
+	else
+		find(v, VERIFY_DAMAGED, file, 0, "file",
+		    errno == ENOENT ? "is missing"
+				    : "is not the kind of file that it was");
 }
 
 /* --- members of payloads that were scanned --- */
@@ -226,7 +239,7 @@ check_quarantine(struct verify *v, const char *day)
 	snprintf(file, sizeof(file), "audit/%s/quarantine", day);
 	d = fd == -1 ? NULL : fdopendir(fd);
 	if (d == NULL) {
-		unreadable(v, file);
+		unopened(v, file);
 		if (fd != -1)
 			close(fd);
 		return;
@@ -682,19 +695,28 @@ count_segment(struct verify *v, const struct roll *roll)
 }
 
 /*
- * What segment_closed says of the days before the one that it names; nothing,
- * and the day "", when it says nothing.
+ * What segment_closed says of the days before its own. It has to, where the
+ * segment is of another day, and has nothing to say where it is of this one.
  */
-static void
-read_before(const struct row_read *r, char *day, struct segment_totals *before)
+static bool
+read_before(struct verify *v, const struct row_read *r, const char *opened,
+    const char *closed, struct segment_totals *before)
 {
+	bool wanted = strcmp(opened, closed) != 0, there;
+	char day[CLOCK_DAY_SIZE] = "";
 	struct json_span said;
 
 	memset(before, 0, sizeof(*before));
-	day[0] = '\0';
-	if (json_member(r->payload, r->payload_len, "before", &said) &&
-	    json_text_of(said.p, said.len, "day", day, CLOCK_DAY_SIZE))
+	there = json_member(r->payload, r->payload_len, "before", &said);
+	if (there && json_text_of(said.p, said.len, "day", day, sizeof(day)))
 		segment_totals_read(said.p, said.len, before);
+	if (there == wanted && (!wanted || strcmp(day, closed) == 0))
+		return true;
+	find(v, VERIFY_DAMAGED, v->file, v->line, "before",
+	    wanted ? "says nothing of the days before %s"
+		   : "says of days before %s, on which it was opened",
+	    closed);
+	return false;
 }
 
 static bool
@@ -938,15 +960,16 @@ on_closed(struct verify *v, const struct row_read *r, const char *inv)
 	struct segment_totals before;
 	struct roll_entry *e;
 	struct roll *roll;
-	char day[CLOCK_DAY_SIZE];
+	const char *day = v->days[v->at].day;
 	uint64_t lost;
 
 	e = must_be_open(v, inv, &roll);
 	if (e == NULL)
 		return;
 	e->closed = true;
-	read_before(r, day, &before);
-	if (segment_holds(v, roll, e, day, &c) &&
+	if (read_before(v, r, roll->day, day, &before) &&
+	    segment_holds(v, roll, e,
+		strcmp(roll->day, day) != 0 ? day : NULL, &c) &&
 	    close_holds(v, &c, e->parts, r) && before_holds(v, &c, &before)) {
 		if (reason_holds(v, r, inv) && !c.ended)
 			find(v, VERIFY_DAMAGED, c.file, c.line, "order",
@@ -1047,13 +1070,13 @@ on_anchor(struct verify *v, enum row_kind kind, const struct row_read *r)
 /* --- fragments --- */
 
 /*
- * Could this be more than what a crash leaves? A torn row has no hash, so
- * what has one is a row that somebody changed.
+ * Could this be more than what a crash leaves? A torn row has no end, so what
+ * has a hash and an end is a row that somebody changed.
  */
 static bool
 has_row(const struct buf *gap)
 {
-	static const char mark[] = "\"hash\":\"";
+	static const char mark[] = "\"hash\":\"", close[] = "\"}";
 	const char *p = gap->data, *end = gap->data + gap->len;
 	size_t i;
 
@@ -1066,7 +1089,8 @@ has_row(const struct buf *gap)
 				(p[i] >= 'a' && p[i] <= 'f'));
 		     i++)
 			;
-		if (i == DIGEST_HEX - 1)
+		if (i == DIGEST_HEX - 1 && end - (p + i) >= 2 &&
+		    memcmp(p + i, close, 2) == 0)
 			return true;
 	}
 	return false;
@@ -1195,9 +1219,11 @@ take_anchor(struct verify *v, const char *line, size_t len, uint64_t begin)
 	enum row_kind kind;
 	struct row_read r;
 
-	if (row_read(line, len, true, v->store->host, v->digest, &r) == -1 ||
-	    !json_scan(r.payload, r.payload_len, false, NULL, NULL)) {
-		keep_gap(v, line, len, true, r.fault);
+	bool whole = row_read(line, len, true, v->store->host, v->digest, &r) ==
+		     0;
+
+	if (!whole || !json_scan(r.payload, r.payload_len, false, NULL, NULL)) {
+		keep_gap(v, line, len, true, whole ? ROW_FAULT_FORM : r.fault);
 		return;
 	}
 	kind = row_kind_of(r.kind);
@@ -1272,33 +1298,32 @@ read_end(struct verify *v)
 static void
 read_kept(struct verify *v)
 {
-	char name[32], file[PATH_SIZE], text[512];
+	char name[32], file[PATH_SIZE], text[ANCHOR_TOTALS_SIZE];
 	struct kept *k = &v->kept;
+	struct anchor_totals t;
 	ssize_t n;
 	int fd;
 
 	memset(k, 0, sizeof(*k));
+	memset(&t, 0, sizeof(t));
 	memset(&v->sum, 0, sizeof(v->sum));
 	snprintf(name, sizeof(name), "%s/totals", v->days[v->at].day);
 	fd = store_ledger_file(v->store, name);
 	if (fd == -1 && errno == ENOENT)
 		return;
 	snprintf(file, sizeof(file), "audit/%s", name);
-	n = fd == -1 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	n = fd == -1 ? -1 : pread(fd, text, sizeof(text), 0);
 	if (n == -1)
-		unreadable(v, file);
+		unopened(v, file);
 	if (fd != -1)
 		close(fd);
 	if (n <= 0)
 		return;
-	text[n] = '\0';
-	k->given = sscanf(text,
-		       "{\"v\":1,\"hseq\":%" SCNu64 ",\"offset\":%" SCNu64
-		       ",\"calls\":%" SCNu64 ",\"denied\":%" SCNu64
-		       ",\"errors\":%" SCNu64 ",\"timeouts\":%" SCNu64 "}\n",
-		       &k->hseq, &k->offset, &k->totals.calls,
-		       &k->totals.denied, &k->totals.errors,
-		       &k->totals.timeouts) == 6;
+	k->given = anchor_totals_parse(text, (size_t)n, &t);
+	k->hseq = t.hseq;
+	k->offset = t.offset;
+	k->totals = (struct segment_totals){ t.calls, t.denied, t.errors,
+		t.timeouts };
 	if (!k->given)
 		find(v, VERIFY_DAMAGED, file, 0, "totals", "is no kept sum");
 }
@@ -1313,6 +1338,17 @@ skip_day(struct verify *v)
 	roll->unread = true;
 	v->resync = true;
 	strlcpy(v->before, roll->day, sizeof(v->before));
+}
+
+/* The whole next row, but for the line feed that recovery will give it. */
+static bool
+is_next_row(const struct verify *v)
+{
+	struct row_read r;
+
+	return row_read(v->gap.data, v->gap.len, true, v->store->host,
+		   v->digest, &r) == 0 &&
+	       r.seq == v->hseq + 1 && strcmp(r.prev, v->head) == 0;
 }
 
 /* What the file's end says that no further row can say. */
@@ -1335,7 +1371,8 @@ end_day(struct verify *v, enum lines_event event, bool newest)
 	}
 	if (v->gap.len > 0)
 		find_gap(v, newest && fresh && event == LINES_TORN &&
-				    !has_row(&v->gap) && !v->gap.failed
+				    !v->gap.failed &&
+				    (!has_row(&v->gap) || is_next_row(v))
 				? VERIFY_LEFT
 				: VERIFY_DAMAGED);
 	memset(&end, 0, sizeof(end));
@@ -1569,7 +1606,7 @@ seed(struct verify *v, size_t day)
 		close(fd);
 		return -1;
 	}
-	while ((event = lines_next(&lines, &line, &len)) == LINES_ROW) {
+	while ((event = lines_next_row(&lines, &line, &len)) == LINES_ROW) {
 		if (row_read(line, len, true, v->store->host, v->digest, &r) ==
 		    -1)
 			continue;
@@ -1681,7 +1718,7 @@ check_host(struct verify *v)
 		close(fd);
 	}
 	if (n == -1) {
-		unreadable(v, "audit/host.json");
+		unopened(v, "audit/host.json");
 		return;
 	}
 	snprintf(

@@ -88,6 +88,10 @@ struct broker {
 	struct grant *grant;
 	struct narrow narrow;
 	unsigned attempt_rows;
+	struct {
+		int nr;
+		char target[SPAWN_TARGET];
+	} attempt[ATTEMPT_ROWS - 1]; /* those that have a row */
 	uint64_t attempts_rest; /* of the skill's init, a running total */
 	int part_fd, spool_fd; /* from the supervisor, when one was needed */
 	bool asked_part, asked_spool;
@@ -943,18 +947,35 @@ count_other_attempts(struct broker *b)
 	tell_attempts(b);
 }
 
-/* A refused escape attempt, of the skill or of a Bash call; when there are too
- * many for rows, one at the end counts the others. */
+/* The same from another sandbox of this invocation: a Bash call's, say. */
+static bool
+has_attempt_row(const struct broker *b, const struct spawn_attempt *a)
+{
+	unsigned i;
+
+	for (i = 0; i < b->attempt_rows; i++) {
+		if (b->attempt[i].nr == a->nr &&
+		    strcmp(b->attempt[i].target, a->target) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* A refused escape attempt, of the skill or of a Bash call; when it has a row, or
+ * there are too many for rows, one at the end counts the others. */
 static void
 record_attempt(struct broker *b, const struct spawn_attempt *a)
 {
 	char name[32];
 
-	if (a->nr == -1 || b->attempt_rows == ATTEMPT_ROWS - 1) {
+	if (a->nr == -1 || b->attempt_rows == ATTEMPT_ROWS - 1 ||
+	    has_attempt_row(b, a)) {
 		b->attempts_more += a->count;
 		count_other_attempts(b);
 		return;
 	}
+	b->attempt[b->attempt_rows].nr = a->nr;
+	strlcpy(b->attempt[b->attempt_rows].target, a->target, SPAWN_TARGET);
 	b->attempt_rows++;
 	spawn_call_name(a->nr, name);
 	attempt_row(b, name, a->target, a->count);

@@ -270,15 +270,28 @@ unfold(struct dispatch *d)
 	fold_clear(f);
 }
 
+/* Those that came when the budget was spent: a row for each tool. */
+static void
+unfold_over(struct dispatch *d)
+{
+	const char *const *names = registry_names();
+	size_t i;
+
+	for (i = 0; i == 0 || names[i - 1] != NULL; i++) {
+		if (d->fold.over[i] > 0)
+			denied_row(d, NULL, i == 0 ? NULL : names[i - 1],
+			    REASON_AUDIT_BUDGET, "", NULL, d->fold.over[i]);
+		d->fold.over[i] = 0;
+	}
+}
+
 void
 dispatch_unfold(struct dispatch *d, bool last)
 {
 	if (d->fold.active && (last || clock_boot() >= d->fold.until))
 		unfold(d);
-	if (!last || d->fold.over == 0)
-		return;
-	denied_row(d, NULL, NULL, REASON_AUDIT_BUDGET, "", NULL, d->fold.over);
-	d->fold.over = 0;
+	if (last)
+		unfold_over(d);
 }
 
 int
@@ -302,10 +315,11 @@ is_folded(struct dispatch *d, const struct call *c)
 {
 	enum reason reason = c->check.verdict.reason;
 	const char *tool = c->rpc.tool, *violation = c->check.on.name;
+	const struct tool *known = registry_find(tool);
 	int64_t now = clock_boot();
 
 	if (reason == REASON_AUDIT_BUDGET) {
-		d->fold.over++;
+		d->fold.over[known == NULL ? 0 : registry_index(known) + 1]++;
 		return true;
 	}
 	if (fold_takes(&d->fold, reason, tool, violation, now)) {

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "audit/digest.h"
+#include "audit/tally.h"
 #include "enforce/verdict.h"
 
 /*
@@ -22,7 +23,9 @@ struct fold {
 	char	*tool;		/* NULL: none */
 	char	*violation;	/* NULL: none */
 	char	 args_hash[DIGEST_TEXT];
-	uint64_t over;		/* refused since the budget was spent */
+	/* refused since the budget was spent: [0] of no tool that there is,
+	 * behind it of each one by its registry_index */
+	uint64_t over[TALLY_TOOLS];
 };
 
 /* May refusals be folded; is it spent? bytes are those of all rows. */

@@ -29,7 +29,7 @@ static const struct verdict_info reasons[REASON_COUNT] = {
 	    "cannot widen it" },
 	[REASON_FILE] = { "file_violation", "file_violation",
 	    "add a glob that matches the file's real path to x-allowed-files "
-	    "in SKILL.md" },
+	    "in SKILL.md; what is neither file nor directory is never granted" },
 	[REASON_FILE_CEILING] = { "ceiling", "file_violation",
 	    "the operator's ceiling leaves this file out; SKILL.md cannot "
 	    "widen it" },

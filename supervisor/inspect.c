@@ -82,19 +82,21 @@ list_live(struct status *st, const struct counters *c)
 	return 0;
 }
 
-/* One whose page is not there or not whole begins or ends right now. */
+/*
+ * One whose page is not there or not whole begins or ends right now. One that
+ * died counts by its page until somebody has closed its books.
+ */
 static int
-look_at_live(void *arg, const char *id)
+look_at_page(void *arg, const char *id)
 {
 	struct status *st = arg;
 	const struct store *s = st->store;
 	struct segment_totals today;
 	struct counters c;
 	char name[64];
+	bool runs = store_running(s, id);
 	int fd, result;
 
-	if (!store_running(s, id))
-		return 0;
 	snprintf(name, sizeof(name), "%.36s.status", id);
 	fd = store_file(s->run_fd, name, O_RDONLY);
 	if (fd == -1)
@@ -105,10 +107,15 @@ look_at_live(void *arg, const char *id)
 	    !store_is_uuid(c.tenant_id))
 		return 0;
 	today = counters_since(&c, st->day);
+	if (!runs && (today.calls + today.denied == 0 ||
+			 anchor_closed(s, st->day, id) != 0))
+		return 0;
 	st->today.calls += today.calls;
 	st->today.denied += today.denied;
 	st->today.errors += today.errors;
 	st->today.timeouts += today.timeouts;
+	if (!runs)
+		return 0;
 	st->waiting += counters_get(&c, waiting);
 	if (st->tenant != NULL && strcmp(st->tenant, c.tenant_id) != 0)
 		return 0;
@@ -221,7 +228,7 @@ collect(const struct store *s, struct status *st)
 
 	st->store = s;
 	if (anchor_day(s, st->day) == -1 ||
-	    store_run_each(s, ".lock", look_at_live, st) == -1 ||
+	    store_run_each(s, ".lock", look_at_page, st) == -1 ||
 	    anchor_totals(s, st->day, &closed) == -1)
 		return -1;
 	st->today.calls += closed.calls;

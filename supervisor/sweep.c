@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "audit/counters.h"
+#include "audit/roll.h"
 #include "broker/broker.h"
 #include "broker/socket.h"
 #include "supervisor/commands.h"
@@ -33,6 +34,7 @@ struct sweep {
 	size_t most;		/* invocations that are still looked at */
 	uint64_t did[RECOVER_FAILED + 1];
 	uint64_t sockets;
+	struct roll failed; /* at these, in this sweep */
 };
 
 static const char *const sentences[] = {
@@ -48,10 +50,15 @@ static void
 on_done(void *arg, enum recover_did did, const char *name)
 {
 	struct sweep *s = arg;
-	const char *why = did == RECOVER_FAILED ? strerror(errno) : "";
+	const char *why = did != RECOVER_FAILED ? ""
+			  : errno == EXFULL
+			      ? "its segment has as many parts as it may have"
+			      : strerror(errno);
 	const char *dash = did == RECOVER_FAILED ? ": " : "";
 
 	s->did[did]++;
+	if (did == RECOVER_FAILED)
+		(void)roll_add(&s->failed, name);
 	if (s->log != NULL)
 		log_line(s->log, LOG_LEVEL_WARN, "recovery %s %s%s%s",
 		    sentences[did], name, dash, why);
@@ -93,7 +100,8 @@ sweep_lock(void *arg, const char *inv)
 {
 	struct sweep *s = arg;
 
-	if (store_running(s->recover.store, inv))
+	if (store_running(s->recover.store, inv) ||
+	    roll_find(&s->failed, inv) != NULL)
 		return 0;
 	recover_one(&s->recover, inv);
 	return --s->most == 0;
@@ -104,6 +112,7 @@ sweep_init(struct sweep *s, const struct store *store, const char *spool,
     struct digest *digest)
 {
 	memset(s, 0, sizeof(*s));
+	roll_init(&s->failed, "");
 	s->recover.store = store;
 	s->recover.digest = digest;
 	s->recover.spool = spool;
@@ -124,6 +133,7 @@ sweep_most(const struct store *store, const char *spool,
 	s.log = log;
 	s.most = most;
 	(void)store_run_each(store, ".lock", sweep_lock, &s);
+	roll_clear(&s.failed);
 }
 
 void
@@ -197,6 +207,7 @@ sweep_store(const struct settings *settings)
 	    (s.did[RECOVER_DAMAGED] > 0 || s.did[RECOVER_MISSING] > 0 ||
 		s.did[RECOVER_QUARANTINED] > 0))
 		result = EXIT_INVALID;
+	roll_clear(&s.failed);
 	store_close(&store);
 	digest_free(digest);
 	return result;

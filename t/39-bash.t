@@ -167,6 +167,26 @@ rm -f "$T/result.json"
 is "$(flat stdout | sed "s|$D/||g")" \
     "one/l.md one/x.md w/sub/new" "a ceiling within a grant: that much is there"
 
+# FILE/** does not match FILE, for Read or for Bash.
+echo secret >"$D/out/file"
+calls "Read {\"path\":\"$D/out/file\"}
+$(bash_ "cat $D/out/file; echo more >>$D/out/file")" "$TOOLS" \
+    "x-allowed-files: [\"$D/out/file/**\"]"
+is "$(answer 1 .error.message) $(got stdout 2) $(cat "$D/out/file")" \
+    "file_violation  secret" "a file is no directory to be granted"
+cat >"$D/config.yaml" <<Y
+ceiling:
+  files: ["$D/w/a.txt/**"]
+Y
+calls "$(bash_ "cat $D/w/a.txt; echo more >>$D/w/a.txt")" "$TOOLS" "$FILES" >/dev/null
+rm -f "$T/result.json"
+"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" --config \
+    "$D/config.yaml" --result "$T/result.json" wire <"$T/commands" \
+    >"$T/out" 2>"$T/err"
+is "$(got stdout) $(grep -c granted "$D/w/a.txt")" " 1" \
+    "nor is it one in a ceiling"
+rm "$D/out/file"
+
 if can_mount; then
 	mkdir -p "$D/w/mnt" "$T/elsewhere"
 	skill wire "$TOOLS" "$FILES" <"$WIRE/main"
@@ -340,7 +360,9 @@ is "$(got stdout 3 | tr -d '\t' | xargs)" \
     "no capability, no new one, a filter"
 like "$(got stderr 4)" 'Resource temporarily unavailable' "processes are limited"
 is "$(rows skill.cap_bypass_attempt '| .syscall' | sort -u | tr '\n' ' ')" \
-    '"mount" "socket" "unshare" ' "attempts are recorded"
+    '"*" "mount" "socket" "unshare" ' "attempts are recorded"
+is "$(rows skill.cap_bypass_attempt '| [.syscall, .target]' | sort | uniq -d)" "" \
+    "one that several commands make has one row"
 
 # --- case T34: a search from above ---
 

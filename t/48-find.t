@@ -325,6 +325,25 @@ for i in 17 18 19; do
 	is "$(answer $i .error.code)" -32602 "an argument that is none ($i)"
 done
 
+# What lies too deep, and a context that does not fit, are told.
+deep=$D/ok/deep$(printf '/e%.0s' $(seq 205))
+mkdir -p "$deep"
+echo needle9 >"$deep/f"
+{ head -c 70000 /dev/zero | tr '\0' p; echo; echo needle9; echo after; } >"$D/ok/wide"
+{ seq 40; echo needle9; seq 5; } >"$D/ok/narrow"
+calls "Glob {\"pattern\":\"**/f\",\"root\":\"$D/ok/deep\"}
+$(grep_ needle9 "$D/ok/wide" '"context":1')
+$(grep_ needle9 "$D/ok/narrow" '"context":100')
+$(grep_ needle9 "$D/ok/wide")" "$GRANT" "x-allowed-files: [\"$D/ok/**\"]"
+is "$(answer 1 '.result | "\(.paths) \(.incomplete)"')" '[] 1' \
+    "Glob says that it did not go into a directory that lies too deep"
+is "$(answer 2 '.result | "\(.matches[0].before) \(.matches[0].after[0]) \(.incomplete)"')" \
+    '[] after 1' "a line before that does not fit is told of"
+is "$(answer 3 '.result | "\(.matches[0].before | length) \(.matches[0].after | length) \(.incomplete)"')" \
+    '40 5 null' "the ends of a file cut nothing off"
+is "$(answer 4 .result.incomplete)" null "nor what was not asked for"
+rm -r "$D/ok/deep" "$D/ok/wide" "$D/ok/narrow"
+
 { echo needle6; head -c 70000 /dev/zero | tr '\0' '\n'; printf '\0\nneedle6\n'; } >"$D/ok/late"
 { echo needle6; head -c 600000 /dev/zero | tr '\0' '\n'; printf 'needle6\n\0'; } >"$D/ok/later"
 { echo needle6; head -c 70000 /dev/zero; echo needle6; } >"$D/ok/early"

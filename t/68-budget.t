@@ -56,7 +56,10 @@ is "$(val ok) $(val audit_budget)" "$(val ok) $((4500 - $(val file_violation) - 
 ok $? "then further calls get audit_budget ($(val ok) were served, $(val audit_budget) not)"
 is "$(told '.reason == "audit_budget"')" "$(val audit_budget)" "they are counted"
 is "$(rows skill.tool_denied '| select(.reason == "audit_budget") | [.tool_name, .violation]')" \
-    '[null,null]' "in one row"
+    '["Read",null]' "in one row for the tool"
+is "$("$CYBEROS" skill broker metrics --store "$STORE" |
+    awk '/^skill_broker_tool_calls_total{.*denied/ { n += $NF } END { print n }')" \
+    "$((12000 + 4500 - $(val ok)))" "the metrics have each of them once"
 is "$(counts)" "[4500,$((4500 - $(val ok)))]" "the end is recorded, with all counts"
 [ "$(size)" -lt 1120000 ]
 ok $? "and the segment stays near its budget ($(size) bytes)"

@@ -19,14 +19,17 @@ static const struct {
 	const char *detail;
 } failures[FAIL_COUNT] = {
 	[FAIL_NONE] = { "none", "" },
-	[FAIL_NOT_FOUND] = { "not_found", "there is no such thing" },
+	[FAIL_NOT_FOUND] = { "not_found", "the file is not there, or for Edit what old says; directories are "
+	    "not made" },
 	[FAIL_EXISTS] = { "exists",
 	    "the file is there already; mode create writes new files only" },
 	[FAIL_IS_A_DIRECTORY] = { "is_a_directory",
 	    "the path names a directory" },
 	[FAIL_PERMISSION] = { "permission",
 	    "the file system does not permit it to the broker" },
-	[FAIL_TOO_LARGE] = { "too_large", "it is larger than this tool takes" },
+	[FAIL_TOO_LARGE] = { "too_large",
+	    "it is larger, or for Bash its files are more, than this tool "
+	    "takes" },
 	[FAIL_NOT_UNIQUE] = { "not_unique",
 	    "old occurs more than once; make it longer or say all" },
 	[FAIL_TIMEOUT] = { "timeout", "the time for it ran out" },
@@ -152,7 +155,8 @@ call_fail_errno(struct call *c, int error)
 		f = FAIL_EXISTS;
 	else if (error == EISDIR)
 		f = FAIL_IS_A_DIRECTORY;
-	else if (error == EACCES || error == EPERM || error == EROFS)
+	else if (error == EACCES || error == EPERM || error == EROFS ||
+		 error == ETXTBSY)
 		f = FAIL_PERMISSION;
 	else if (error == EFBIG)
 		f = FAIL_TOO_LARGE;

@@ -223,9 +223,12 @@ all_sets(const struct invocation *inv,
 	return n;
 }
 
-/* Judged like what a skill names. Adds nothing for what is closed or gone. */
+/*
+ * Judged like what a skill names. Adds nothing for what is closed or gone, and a
+ * file only with files: "FILE" and a slash and two stars does not match FILE.
+ */
 static bool
-add_granted(struct collect *c, const char *path)
+add_granted(struct collect *c, const char *path, bool files)
 {
 	enum share_kind kind = SHARE_WRITE;
 	struct path_judged j;
@@ -239,7 +242,8 @@ add_granted(struct collect *c, const char *path)
 	else if (j.absent == 0 && j.canonical != NULL &&
 		 strcmp(j.canonical, path) == 0 &&
 		 j.protection != PATH_CLOSED &&
-		 (S_ISDIR(j.st.st_mode) || S_ISREG(j.st.st_mode))) {
+		 (S_ISDIR(j.st.st_mode) ||
+		     (files && S_ISREG(j.st.st_mode)))) {
 		if (j.protection == PATH_READ_ONLY ||
 		    (S_ISREG(j.st.st_mode) &&
 			(j.st.st_nlink > 1 ||
@@ -268,7 +272,7 @@ add_root(struct collect *c)
 			continue;
 		snprintf(path, sizeof(path), "/%s", e->d_name);
 		if (!is_own_name(e->d_name, strlen(e->d_name)))
-			good = add_granted(c, path);
+			good = add_granted(c, path, true);
 	}
 	if (d != NULL)
 		closedir(d);
@@ -292,7 +296,7 @@ add_directories(struct collect *c)
 			if (k < n)
 				continue;
 			if (!(dir[0] == '\0' ? add_root(c)
-					     : add_granted(c, dir)))
+					     : add_granted(c, dir, false)))
 				return false;
 		}
 	}
@@ -308,7 +312,7 @@ wants_file(void *arg, const char *path)
 static bool
 take_file(void *arg, const struct walk_file *f)
 {
-	return add_granted(arg, f->path);
+	return add_granted(arg, f->path, true);
 }
 
 static void

@@ -8,6 +8,7 @@
 
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
+#include <linux/limits.h>
 #include <sys/xattr.h>
 
 #include <errno.h>
@@ -264,7 +265,7 @@ write_all(int fd, const char *p, size_t n)
 static int
 copy_attribute(const char *from, int to_fd, const char *name)
 {
-	char value[65536]; /* the kernel has none that is larger */
+	char value[XATTR_SIZE_MAX];
 	ssize_t n;
 
 	n = getxattr(from, name, value, sizeof(value));
@@ -276,7 +277,7 @@ copy_attribute(const char *from, int to_fd, const char *name)
 static int
 copy_user_attributes(const char *from, int to_fd)
 {
-	char list[65536];
+	char list[XATTR_LIST_MAX];
 	const char *name;
 	ssize_t n;
 

@@ -450,6 +450,31 @@ context_begin(const struct scan *f, size_t at)
 	return whole;
 }
 
+/* Is what comes after this line in the window, as far as it is wanted? */
+static bool
+has_after(const struct scan *f, size_t end)
+{
+	size_t n;
+
+	for (n = f->s->context; n > 0 && end < f->len; n--)
+		end = line_end(f, end + 1 > f->len ? f->len : end + 1);
+	return f->eof || end < f->len;
+}
+
+/* Is there more before a line, or behind it, than the window holds? */
+static bool
+context_is_cut(const struct scan *f, size_t from, size_t end)
+{
+	size_t begin = context_begin(f, from), n;
+
+	for (n = 0; begin < from; n++)
+		begin = line_end(f, begin) + 1;
+	begin = context_begin(f, from);
+	return (n < f->s->context &&
+		   (begin > 0 || f->taken > (off_t)f->len)) ||
+	       !has_after(f, end);
+}
+
 /* Make room behind the line at f->at, and read on. False: nothing changed. */
 static bool
 slide(struct scan *f)
@@ -517,17 +542,6 @@ put_after(struct scan *f, size_t from)
 	buf_putc(&f->s->item, ']');
 }
 
-/* Is what comes after this line in the window, as far as it is wanted? */
-static bool
-has_after(const struct scan *f, size_t end)
-{
-	size_t n;
-
-	for (n = f->s->context; n > 0 && end < f->len; n--)
-		end = line_end(f, end + 1 > f->len ? f->len : end + 1);
-	return f->eof || end < f->len;
-}
-
 static bool
 give_line(struct scan *f, size_t from, size_t end, size_t column)
 {
@@ -547,6 +561,7 @@ give_line(struct scan *f, size_t from, size_t end, size_t column)
 	if (s->context > 0) {
 		put_before(f, from);
 		put_after(f, end + 1);
+		f->cut |= context_is_cut(f, from, end);
 	}
 	buf_putc(&s->item, '}');
 	return give(s);
@@ -684,7 +699,7 @@ search_end(struct search *s, int result)
 		if (s->memory)
 			result_int(c, "total", s->total);
 		result_bool(c, "truncated", s->truncated);
-		if (!s->list && s->missed > 0)
+		if (s->missed > 0)
 			result_int(c, "incomplete", s->missed);
 		result_end(c);
 	}

@@ -6,6 +6,7 @@
 
 #include "tools/registry.h"
 
+#include <linux/limits.h>
 #include <sys/xattr.h>
 
 #include <errno.h>
@@ -414,7 +415,13 @@ arg_fits(struct call *c, const struct tool_arg *a, const cJSON *v)
 			if (strcmp(*w, v->valuestring) == 0)
 				return true;
 		}
-		return bad(c, a->name, "is not one of its words");
+		strlcpy(range, "must be one of", sizeof(range));
+		for (w = a->words; *w != NULL; w++) {
+			strlcat(range, w == a->words ? " " : ", ",
+			    sizeof(range));
+			strlcat(range, *w, sizeof(range));
+		}
+		return bad(c, a->name, range);
 	case ARG_INT:
 		if (!cJSON_IsNumber(v) || v->valuedouble < (double)a->min ||
 		    v->valuedouble > (double)a->max ||
@@ -505,7 +512,7 @@ fails(struct call *c, enum failure f)
 static bool
 is_privileged(const struct resource *on)
 {
-	char proc[64], list[4096];
+	char proc[64], list[XATTR_LIST_MAX];
 	const char *p;
 	ssize_t n;
 

@@ -160,6 +160,57 @@ test_wrong(void)
 	end(&b);
 }
 
+/* A day that begins between the walk and the anchor is not missed. */
+static void
+test_between(void)
+{
+	struct anchor_totals t;
+	struct anchor a;
+	struct books b;
+
+	invocation(&b, true);
+	wall = MIDNIGHT - 1;
+	need(books_walk(&b) == 0, "walk");
+	wall = MIDNIGHT + 1;
+	ok(books_close(&b, "normal", 0, &a) == 0 &&
+		strcmp(a.day, "2026-12-01") == 0 &&
+		anchor_totals(&store, a.day, &t) == 0 && t.calls == 2,
+	    "a walk before midnight and an anchor after it");
+	is_int(verify(), 0, "verify counts the same");
+	is_int(verify_pl(), 0, "and verify.pl");
+	is_int(anchor_closed(&store, a.day, ID), 1, "closed on that day");
+	is_int(anchor_closed(&store, b.day, ID), 0, "and not the day before");
+	end(&b);
+}
+
+/* Whoever closes it says nothing of the day before, or of one too many. */
+static void
+test_silent(bool after)
+{
+	struct anchor a;
+	struct books b;
+	char day[CLOCK_DAY_SIZE];
+
+	invocation(&b, true);
+	if (!after)
+		wall = MIDNIGHT - 60;
+	need(books_walk(&b) == 0, "walk");
+	strlcpy(day, b.day, sizeof(day));
+	if (after) {
+		/* As if it had been opened on the day of its end. */
+		b.walk.day[0] = '\0';
+		strlcpy(b.day, "2026-12-01", sizeof(b.day));
+	} else
+		strlcpy(b.walk.day, b.day, sizeof(b.walk.day));
+	need(books_close(&b, "normal", 0, &a) == 0, "close");
+	strlcpy(b.day, day, sizeof(b.day));
+	ok(verify() == 1 && strcmp(report.finding[0].check, "before") == 0,
+	    after ? "nothing said of the day before is found"
+		  : "so is a day before that was none");
+	ok(verify_pl() != 0, "by verify.pl as well");
+	end(&b);
+}
+
 int
 main(void)
 {
@@ -167,6 +218,9 @@ main(void)
 	need(digest != NULL, "digest");
 	test_totals();
 	test_wrong();
+	test_between();
+	test_silent(true);
+	test_silent(false);
 	digest_free(digest);
 	return done();
 }

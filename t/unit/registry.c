@@ -247,9 +247,9 @@ test_shape(void)
 	fine("Read", "{" P ",\"offset\":-0}");
 	bad("Write", "{" P "}", "body: is missing");
 	bad("Write", "{" P ",\"body\":\"x\",\"mode\":\"w\"}",
-	    "mode: is not one of its words");
+	    "mode: must be one of overwrite, create, append");
 	bad("Write", "{" P ",\"body\":\"x\",\"mode\":\"Create\"}",
-	    "mode: is not one of its words");
+	    "mode: must be one of overwrite, create, append");
 	bad("Write", "{" P ",\"body\":\"x\",\"mode\":null}",
 	    "mode: must be a string");
 	bad("Write", "{" P ",\"body\":\"x\",\"encoding\":\"base64\"}",
@@ -297,7 +297,7 @@ test_more_shape(void)
 	    "headers: must be an object of strings");
 	bad("HttpFetch", "{\"url\":\"http:\"}", "url: is too short");
 	bad("HttpFetch", "{\"url\":\"http://a\",\"method\":\"PUT\"}",
-	    "method: is not one of its words");
+	    "method: must be one of GET, HEAD");
 	bad("Bash", "{\"cmd\":\"x\",\"timeout_ms\":0}",
 	    "timeout_ms: must be an integer from 1 to 86400000");
 	bad("Grep", "{\"pattern\":\"x\",\"context\":101}",
