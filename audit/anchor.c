@@ -262,6 +262,52 @@ append_recovered(int fd, const struct store *s, struct digest *digest,
 }
 
 /*
+ * The end of a day's file, under its lock, and what a crash left there mended;
+ * hseq 0: there is no good row, and nothing is done.
+ */
+static int
+mend_day(const struct store *s, const char *day, struct digest *digest,
+    struct day_end *end)
+{
+	int dir, fd, result = 0;
+	bool torn;
+
+	dir = store_day(s, day, 0);
+	if (dir == -1)
+		return -1;
+	fd = store_file(dir, DAY_FILE, DAY_FLAGS);
+	close_keep_errno(dir);
+	if (fd == -1)
+		return -1;
+	if (store_lock_file(fd, ANCHOR_WAIT_MS) == -1 ||
+	    read_end(fd, s, digest, end) == -1 ||
+	    (end->hseq > 0 &&
+		(close_rest(fd, s, digest, end, &torn) == -1 ||
+		    (torn && append_recovered(fd, s, digest, end) == -1) ||
+		    fdatasync(fd) == -1)))
+		result = -1;
+	close_keep_errno(fd);
+	return result;
+}
+
+int
+anchor_mend(const struct store *s, struct digest *digest)
+{
+	struct day_end end;
+	char day[CLOCK_DAY_SIZE];
+	int result;
+
+	if (newest_day(s, NULL, day) == -1)
+		return -1;
+	if (day[0] == '\0')
+		return 0;
+	end_init(&end);
+	result = mend_day(s, day, digest, &end);
+	buf_clear(&end.rest);
+	return result;
+}
+
+/*
  * The final end of the newest day before this one that has a good row. Its
  * lock is taken, and what a crash left in it mended: nothing is appended to it
  * once the next day hangs on it. On disk it must be first.
@@ -271,8 +317,7 @@ end_of_day_before(const struct store *s, const char *day,
     struct digest *digest, struct day_end *end, char before[CLOCK_DAY_SIZE])
 {
 	char at[CLOCK_DAY_SIZE];
-	int dir, fd, result = 0;
-	bool torn;
+	int result;
 
 	strlcpy(at, day, sizeof(at));
 	end_init(end);
@@ -282,22 +327,7 @@ end_of_day_before(const struct store *s, const char *day,
 		if (before[0] == '\0')
 			return 0;
 		strlcpy(at, before, sizeof(at));
-		dir = store_day(s, before, 0);
-		if (dir == -1)
-			return -1;
-		fd = store_file(dir, DAY_FILE, DAY_FLAGS);
-		close(dir);
-		if (fd == -1)
-			return -1;
-		if (store_lock_file(fd, ANCHOR_WAIT_MS) == -1 ||
-		    read_end(fd, s, digest, end) == -1 ||
-		    (end->hseq > 0 &&
-			(close_rest(fd, s, digest, end, &torn) == -1 ||
-			    (torn &&
-				append_recovered(fd, s, digest, end) == -1) ||
-			    fdatasync(fd) == -1)))
-			result = -1;
-		close(fd);
+		result = mend_day(s, before, digest, end);
 	} while (result == 0 && end->hseq == 0);
 	return result;
 }

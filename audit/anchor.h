@@ -46,6 +46,13 @@ int	anchor_append(const struct store *, const struct row *, enum row_by,
 int	anchor_append_to(const struct store *, const char *day,
 	    const struct row *, enum row_by, struct digest *, struct anchor *a);
 
+/*
+ * Mend what a crash left at the end of the newest day, as the next anchor would:
+ * a row that lacks its line feed counts from then on. Before anchors are read to
+ * act by them. 0 or -1 with errno.
+ */
+int	anchor_mend(const struct store *, struct digest *);
+
 /* fdatasync today's file as far as the anchor; 0 or -1 with errno. */
 int	anchor_sync(const struct store *, const struct anchor *);
 

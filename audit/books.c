@@ -177,6 +177,7 @@ struct merge {
 	uint64_t next;	       /* the row that is wanted */
 	char head[DIGEST_HEX]; /* what it must follow */
 	int fd;		       /* of the part; -1: not made yet */
+	size_t spooled;	       /* bytes of the spool */
 };
 
 /* Each complete line of a file; no row where it is none of ours that holds. */
@@ -228,9 +229,13 @@ merge_row(void *arg, const struct row_read *r, const char *line, size_t len)
 
 	if (r == NULL || r->seq != m->next || strcmp(r->prev, m->head) != 0)
 		return 0;
-	if (m->fd == -1)
+	if (m->fd == -1) {
 		m->fd = last_part(m->b);
-	if (m->fd == -1 || reserve(m->fd, len + 1) == -1 ||
+		/* All or nothing: what is put in ends this part's use. */
+		if (m->fd == -1 || reserve(m->fd, m->spooled + END_ROOM) == -1)
+			return -1;
+	}
+	if (reserve(m->fd, len + 1) == -1 ||
 	    write_line(m->fd, line, len) == -1)
 		return -1;
 	m->next++;
@@ -275,8 +280,11 @@ merge(struct books *b, int spool_fd)
 	struct merge m = { .b = b, .next = b->walk.seq + 1, .fd = -1 };
 	unsigned parts = b->parts.n;
 	uint64_t before;
+	struct stat st;
 	int result;
 
+	if (spool_fd != -1 && fstat(spool_fd, &st) == 0)
+		m.spooled = (size_t)st.st_size;
 	strlcpy(m.head, b->walk.head, sizeof(m.head));
 	do {
 		before = m.next;

@@ -480,7 +480,8 @@ recover_invocation(
 {
 	struct account a;
 
-	if (read_account(r, inv, &a) == -1)
+	if (anchor_mend(r->store, r->digest) == -1 ||
+	    read_account(r, inv, &a) == -1)
 		return -1;
 	if (a.opened && !a.closed)
 		return close_account(r, &a, rows);

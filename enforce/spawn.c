@@ -422,9 +422,15 @@ hand_over(struct confine_plan *p, struct spawned *s)
 	int fds[FDPASS_MAX], passed;
 	struct init_control c;
 
-	if (!p->root &&
-	    init_receive(s->control_fd, &c, &passed, 0) <= 0)
-		return -1;
+	ssize_t n;
+
+	if (!p->root) {
+		n = init_receive(s->control_fd, &c, &passed, 0);
+		if (n == 0)
+			errno = ECONNRESET;
+		if (n <= 0)
+			return -1;
+	}
 	if (p->namespaces && write_maps(s->init_pid, p) == -1)
 		return -1;
 	binds_of(p, binds);
@@ -551,6 +557,10 @@ begin_once(struct confine_plan *p, struct spawned *s)
 	s->report_fd = rep[0];
 	s->go_fd = go[1];
 	control[0] = rep[0] = go[1] = -1;
+	/* Only init has the other ends: when it dies, we are told. */
+	close_fd(&control[1]);
+	close_fd(&rep[1]);
+	close_fd(&go[0]);
 	result = hand_over(p, s);
 	s->clone_ns = now() - s->begun_at;
 out:

@@ -47,7 +47,10 @@ holds "its socket is left" [ -S "/tmp/cyberos-skill-broker.$INV.sock" ]
 verify
 is "$VRC" 1 "verify: leftovers"
 like "$(cat "$T/found")" "$INV.p1.jsonl: lock: was never closed" "it names the segment"
+today() { "$CYBEROS" skill broker status --store "$STORE" | jq -c '[.active_invocations, .tool_calls_today]'; }
+is "$(today)" '[0,1]' "its calls are among today's"
 sweep
+is "$(today)" '[0,1]' "and are when its books are closed"
 is "$RC" 0 "sweep"
 is "$(cat "$T/said")" "removed the socket of $INV
 closed the books of $INV" "it says what it did"
@@ -125,6 +128,44 @@ is "$RC $(anchors audit.recovered 2>/dev/null | wc -l | tr -d ' ')" "0 1" \
     "a torn anchor is named by the next one"
 verify
 is "$VRC" 0 "verify: intact"
+
+# A fragment that is longer than all before it, and one that is longer than a row.
+crashed
+head -c 12000 /dev/zero | tr '\0' y >>"$(seg "$INV")"
+sweep
+is "$(anchors audit.segment_closed | tail -n 1 | jq -r .torn_sha256)" \
+    "$(tail -n 1 "$(seg "$INV")" | sha256sum | cut -d ' ' -f 1)" "a long fragment is hashed as it lies"
+verify
+is "$VRC" 0 "verify: intact"
+verify_store "an independent reader agrees"
+day=$(ls -d "$STORE"/audit/*/host.jsonl | tail -n 1)
+head -c 20000 /dev/zero >>"$day"
+before=$(today)
+crashed
+sweep
+is "$(today)" "$(echo "$before" | jq -c '.[1] += 1')" "totals go on behind a fragment of zeros"
+verify
+is "$VRC" 0 "verify: intact" || note "$(cat "$T/found")"
+# The next anchor, of which a crash has left almost all.
+crashed
+cp -a "$STORE" "$T/copy"
+lines=$(wc -l <"$day")
+sweep
+tail -n +$((lines + 1)) "$day" | head -n 1 >"$T/next" # names part 2
+for cut in 1 2 3 4; do
+	rm -rf "$STORE"
+	cp -a "$T/copy" "$STORE"
+	head -c -$cut "$T/next" >>"$day"
+	[ $cut -gt 1 ] || : >"$(seg "$INV" | sed 's/p1/p2/')"
+	verify
+	is "$VRC $(grep -c ': torn: ' "$T/found")" '1 1' \
+	    "an anchor without its last $cut bytes is a leftover" || note "$(cat "$T/found")"
+	sweep
+	verify
+	is "$VRC" 0 "which sweep names" || why "$(cat "$T/said" "$T/found")"
+	verify_store "an independent reader agrees"
+done
+rm -rf "$T/copy"
 
 # --- files without an anchor ---
 

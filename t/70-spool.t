@@ -169,8 +169,19 @@ say a"
 	live_end
 	is "$RC $(result outcome)" "0 success" "a disk that stays full: the invocation ends as it should"
 	holds "its rows are in the operator's spool" [ -s "$T/spool/$INV.jsonl" ]
+	n=2048
+	while [ $n -lt 2096 ]; do
+		n=$((n + 4))
+		mount -o "remount,size=${n}k" "$T/disk"
+		sweep --config "$T/c.yaml"
+		[ "$RC" -eq 0 ] && break
+	done
+	parts=$(ls "$STORE"/audit/*/seg/*/"$INV".p*.jsonl | wc -l)
+	[ "$parts" -le 3 ] && [ $n -gt 2052 ]
+	ok $? "sweeps that find no room use up no parts ($parts after $(((n - 2048) / 4)) sweeps)"
+	is "$(grep -c 'failed at' "$T/said")" "$((RC != 0))" "none is tried twice in one"
 	rm "$T/disk/fill"
-	sweep --config "$T/c.yaml"
+	[ "$RC" -eq 0 ] || sweep --config "$T/c.yaml"
 	is "$RC" 0 "sweep"
 	is "$(kinds)" "1 skill.invoked_completed 1 skill.invoked_started 23 skill.tool_call_completed 23 skill.tool_call_started " \
 	    "no row is lost"
@@ -230,6 +241,8 @@ P
 	    "$lost" "skill.rows_lost tells how many"
 	verify
 	is "$VRC" 0 "verify: what is there holds"
+	is "$(closed '[.calls, .denied]') $(all_rows | jq -c 'select(.kind == "skill.invoked_completed") | .payload | [.calls, .denied]')" \
+	    '[6002,6002] [6002,6002]' "the counts have those whose rows are lost"
 	verify_store "an independent reader agrees"
 	like "$(cat "$T/found")" "$lost rows were lost" "and it tells of them"
 	umount "$T/disk"
