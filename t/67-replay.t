@@ -149,8 +149,9 @@ is "$(LC_ALL=C tr -d '\r\n -~' <"$T/said" | wc -c)" 0 "--format csv: nothing for
 
 # Each one runs as it stands there, and finds what is here to be found.
 awk '/^\.Sh EXAMPLES/ { on = 1 } /^\.Sh SEE/ { on = 0 }
-    on && /^\.Ed/ && text ~ /^[$] cat audit/ { n++
-	print substr(text, 3) >(dir "/recipe." n) }
+    on && /^\.Ed/ && text ~ /^[$] rows[(]/ { rows = substr(text, 3) }
+    on && /^\.Ed/ && text ~ /^[$] rows [|]/ { n++
+	print rows substr(text, 3) >(dir "/recipe." n) }
     on && /^\.Bd/ { text = ""; next }
     on { text = text $0 "\n" }' dir="$T" man/cyberos-ledger.5
 # What did not happen in this store, so that there is something for each of them.
@@ -173,6 +174,13 @@ for recipe in "$T"/recipe.*; do
 	[ -s "$T/found" ] || failed="$failed ${recipe##*/} finds nothing"
 done
 is "$n$failed" 10 "ten recipes of the manual run, and find what is there"
+# A part that ends in a fragment, and one that has a row of it again.
+mkdir "$T/parts"
+(cd "$T/parts" && mkdir -p audit/d/seg/ab && cd audit/d/seg/ab &&
+    printf '{"inv":"i","seq":1}\n{"inv":"i","seq":2}\n{"inv":"i","se' >a.p1.jsonl &&
+    printf '{"inv":"i","seq":2}\n{"inv":"i","seq":3}\n' >a.p2.jsonl)
+is "$(cd "$T/parts" && sed -n '1,/^$/p' "$T/recipe.1" | sed '/| jq -r/,$d' >"$T/rows" &&
+    echo rows >>"$T/rows" && sh "$T/rows" | jq .seq | xargs)" '1 2 3' "each row once, and no fragment"
 
 # --- tail, before it begins ---
 
