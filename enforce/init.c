@@ -18,12 +18,14 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -396,13 +398,106 @@ end_rest(const struct init *in)
 	_exit(0);
 }
 
+#define GENERATIONS 32 /* that SIGTERM goes down */
+
+/* Is it still the child of that process? Numbers are given again. */
+static bool
+is_child_of(pid_t pid, pid_t parent)
+{
+	char path[64], text[512], *at;
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd != -1) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	/* "12 (a name with ) in it) S 11": the last one counts. */
+	at = strrchr(text, ')');
+	return at != NULL && strlen(at) > 4 && strtol(at + 4, NULL, 10) == parent;
+}
+
+static void
+terminate_one(pid_t pid, pid_t parent)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (fd == -1)
+		return;
+	if (is_child_of(pid, parent)) {
+		syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0);
+		syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
+	}
+	close(fd);
+}
+
+static void terminate_children(pid_t parent, unsigned generations);
+
+/* Those of one task of a process: of this one, and what they have below them. */
+static void
+terminate_list(int list_fd, pid_t parent, unsigned generations)
+{
+	char text[4096];
+	pid_t pid = 0;
+	ssize_t n, i;
+
+	while ((n = read(list_fd, text, sizeof(text))) > 0) {
+		for (i = 0; i < n; i++) {
+			if (text[i] >= '0' && text[i] <= '9') {
+				pid = pid * 10 + (text[i] - '0');
+				continue;
+			}
+			/* First those below: they lose their parent then. */
+			if (pid > 0 && generations > 0)
+				terminate_children(pid, generations - 1);
+			if (pid > 0)
+				terminate_one(pid, parent);
+			pid = 0;
+		}
+	}
+}
+
+static void
+terminate_children(pid_t parent, unsigned generations)
+{
+	char path[64];
+	struct dirent *e;
+	DIR *tasks;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%ld/task", (long)parent);
+	tasks = opendir(path);
+	while (tasks != NULL && (e = readdir(tasks)) != NULL) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%ld/task/%.20s/children",
+		    (long)parent, e->d_name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd == -1)
+			continue;
+		terminate_list(fd, parent, generations);
+		close(fd);
+	}
+	if (tasks != NULL)
+		closedir(tasks);
+}
+
+/*
+ * To every process of the skill. Without a namespace: to all of the invocation's
+ * own uid, or, where it is the user's, to what descends from init.
+ */
 static void
 pass_terminate(const struct init *in)
 {
-	pid_t all = in->plan->namespaces ? -1 : -in->skill;
-
-	kill(all, SIGTERM);
-	kill(all, SIGCONT);
+	if (!in->plan->namespaces && !in->plan->root) {
+		terminate_children(getpid(), GENERATIONS);
+		return;
+	}
+	kill(-1, SIGTERM);
+	kill(-1, SIGCONT);
 }
 
 static void

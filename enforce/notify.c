@@ -11,15 +11,19 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -204,6 +208,70 @@ remember(struct notify *n, int nr, const char *target)
 	n->n++;
 }
 
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL /* since Linux 6.9 */
+#endif
+
+/* Who asks is a thread, which older kernels open by its process only. */
+static int
+open_task(pid_t tid)
+{
+	char path[64], text[1024], *at;
+	ssize_t n = -1;
+	int fd;
+
+	fd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+	if (fd != -1 || errno != EINVAL)
+		return fd;
+	snprintf(path, sizeof(path), "/proc/%ld/status", (long)tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd != -1) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	text[n > 0 ? n : 0] = '\0';
+	at = strstr(text, "\nTgid:");
+	if (at == NULL) {
+		errno = ESRCH;
+		return -1;
+	}
+	return (int)syscall(SYS_pidfd_open, strtol(at + 6, NULL, 10), 0);
+}
+
+static void
+interrupt(int sig)
+{
+	(void)sig;
+}
+
+#define WAIT_US 2000 /* for a place in the queue of the broker's socket */
+
+/*
+ * Init has other things to do than to wait for a place in a full queue, and the
+ * skill's end is among them. The socket is shared with the skill, which can set
+ * back whatever would keep it from waiting; a timer of ours it cannot. It fires
+ * again and again, lest it comes before the wait.
+ */
+static int
+connect_at_once(int fd, const struct sockaddr_un *to)
+{
+	const struct itimerval often = { { 0, WAIT_US }, { 0, WAIT_US } };
+	const struct itimerval never = { { 0, 0 }, { 0, 0 } };
+	struct sigaction action;
+	int result, saved;
+
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = interrupt; /* and no SA_RESTART */
+	if (sigaction(SIGALRM, &action, NULL) == -1 ||
+	    setitimer(ITIMER_REAL, &often, NULL) == -1)
+		return -1;
+	result = connect(fd, (const struct sockaddr *)to, sizeof(*to));
+	saved = errno == EINTR ? EAGAIN : errno;
+	setitimer(ITIMER_REAL, &never, NULL);
+	errno = saved;
+	return result;
+}
+
 /*
  * connect() where a path of the host could be meant: only the broker's socket,
  * by our own copy of its path and on the skill's own descriptor. 1 it is not
@@ -231,13 +299,13 @@ connect_for(const struct notify *n, const struct seccomp_notif *req)
 	if (strcmp(theirs.un.sun_path, n->socket_path) != 0)
 		return 1;
 	strlcpy(ours.sun_path, n->socket_path, sizeof(ours.sun_path));
-	pidfd = (int)syscall(SYS_pidfd_open, req->pid, 0);
+	pidfd = open_task((pid_t)req->pid);
 	if (pidfd == -1)
 		return errno;
 	fd = (int)syscall(SYS_pidfd_getfd, pidfd, (int)req->data.args[0], 0);
 	if (fd == -1 ||
 	    ioctl(n->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &req->id) == -1 ||
-	    connect(fd, (struct sockaddr *)&ours, sizeof(ours)) == -1)
+	    connect_at_once(fd, &ours) == -1)
 		error = errno;
 	if (fd != -1)
 		close(fd);

@@ -146,6 +146,8 @@ static const struct group groups[] = {
 	    "landlock_restrict_self" },
 	/* A Bash call's command goes there in one. */
 	{ BROKER, ALLOW, "files in memory", "memfd_create" },
+	/* The word to init that all is over, where it has no namespace. */
+	{ BROKER, ALLOW, "end a channel", "shutdown" },
 	{ ALL, ALLOW, "speak on a socket",
 	    "sendto recvfrom sendmsg recvmsg" },
 	{ SKILL | BROKER, ALLOW, "accept", "accept accept4 getsockopt" },
@@ -192,7 +194,7 @@ static const struct group groups[] = {
 	    "name_to_handle_at syslog adjtimex clock_adjtime setgroups "
 	    "capset" },
 
-	{ SKILL, NOTIFY, "namespaces", "unshare setns" },
+	{ SKILL, NOTIFY, "namespaces", "setns" },
 	{ SKILL, NOTIFY, "mounts and roots",
 	    "mount umount2 pivot_root chroot move_mount fsopen fsconfig "
 	    "fsmount fspick open_tree mount_setattr" },
@@ -257,8 +259,15 @@ static const struct rule rules[] = {
 	    NONE },
 	{ SKILL, "clone", NOTIFY, OTHERS(0, ISOLATE | CLONE_PTRACE), NONE },
 
+	/* Without a namespace it parts what threads share. */
+	{ SKILL, "unshare", EPERM, IS(0, ISOLATE | CLONE_NEWTIME, 0), NONE },
+	{ SKILL, "unshare", NOTIFY, OTHERS(0, ISOLATE | CLONE_NEWTIME), NONE },
+
 	{ MAIN, "socket", ALLOW, IS(0, WORD, AF_UNIX),
 	    IS(1, SOCK_KIND, SOCK_STREAM) },
+	/* What syslog(3) begins with. */
+	{ MAIN, "socket", EPERM, IS(0, WORD, AF_UNIX),
+	    IS(1, SOCK_KIND, SOCK_DGRAM) },
 	{ MAIN, "socket", NOTIFY, IS(0, WORD, AF_UNIX),
 	    OTHERS(1, SOCK_KIND) },
 	/* Every look-up of a user begins with one. */

@@ -202,6 +202,22 @@ take_report(struct spawned *s, const struct init_report *r, int64_t *before)
 		s->states[r->step] = CONFINE_ACTIVE;
 }
 
+#define ENDED ECONNRESET /* init was killed while it was built */
+
+/* Has init been ended by somebody else? What dies may take so long to. */
+static bool
+was_killed(const struct spawned *s, int ms)
+{
+	struct pollfd end = { s->init_pidfd, POLLIN, 0 };
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	return poll(&end, 1, ms) == 1 &&
+	       waitid(P_PIDFD, (id_t)s->init_pidfd, &info,
+		   WEXITED | WNOWAIT | WNOHANG) == 0 &&
+	       info.si_pid != 0 && info.si_code != CLD_EXITED;
+}
+
 /* Wait until the skill's process waits or its start has ended: -1, and the last
  * report says why. */
 static int
@@ -218,6 +234,8 @@ follow(struct spawned *s, const struct init_shared *shared)
 	n = atomic_load(&shared->n);
 	for (i = 0; i < n; i++)
 		take_report(s, &shared->at[i], &before);
+	if (got == 0 && was_killed(s, 500))
+		s->error = ENDED;
 	return got == (ssize_t)sizeof(r) && r.step == INIT_REPORT_READY ? 0
 									: -1;
 }
@@ -427,7 +445,7 @@ hand_over(struct confine_plan *p, struct spawned *s)
 	if (!p->root) {
 		n = init_receive(s->control_fd, &c, &passed, 0);
 		if (n == 0)
-			errno = ECONNRESET;
+			errno = ENDED;
 		if (n <= 0)
 			return -1;
 	}
@@ -566,6 +584,12 @@ begin_once(struct confine_plan *p, struct spawned *s)
 out:
 	if (result == -1)
 		s->error = errno;
+	/* Of one that dies the files are not ours, or not there. */
+	if (result == -1 && s->init_pid > 0 &&
+	    (s->error == EACCES || s->error == ENOENT ||
+		s->error == ESRCH) &&
+	    was_killed(s, 100))
+		s->error = ENDED;
 	close_fd(&control[0]);
 	close_fd(&control[1]);
 	close_fd(&rep[0]);
@@ -591,39 +615,52 @@ finish_once(struct confine_plan *p, struct spawned *s)
 	return result;
 }
 
+#define SYSCTLS                                                                \
+	"user.max_user_namespaces, kernel.unprivileged_userns_clone and "      \
+	"kernel.apparmor_restrict_unprivileged_userns"
+
 /* Hosts take user namespaces away in several ways; some let the clone succeed
  * and refuse what comes after it. */
 static const char *
-advice(int error)
+advice(const struct confine_plan *p, const char *failed, int error)
 {
+	const struct confine_step *step;
+	size_t i, n;
+
+	step = confine_steps(&n);
+	for (i = 0; i < n && strcmp(step[i].name, failed) != 0; i++)
+		;
+	if (i < n && !step[i].inside && step[i].place != CONFINE_AT_CLONE)
+		return ""; /* it asks for no namespace */
 	if ((error != EPERM && error != EACCES && error != ENOSPC &&
 		error != EUSERS && error != ENOSYS && error != EROFS))
 		return "";
-	return "; look at the sysctls user.max_user_namespaces, "
-	       "kernel.unprivileged_userns_clone and "
-	       "kernel.apparmor_restrict_unprivileged_userns, or use "
-	       "--sandbox best-effort";
+	if (p->best_effort)
+		return "; look at the sysctls " SYSCTLS;
+	return "; look at the sysctls " SYSCTLS
+	       ", or use --sandbox best-effort";
 }
 
 static void
 explain(const struct confine_plan *p, const char *step, int error,
     const struct confine_step *missing, bool started, char *why, size_t whylen)
 {
+	const char *text = error == ENDED ? "its process was killed"
+					  : strerror(error);
+
 	if (!started && p->bundle != NULL)
 		snprintf(why, whylen,
 		    "sandbox: %s: %s; what x-files-sha256 covers is run from a "
 		    "private root only, and there is none here; look at the "
-		    "sysctls user.max_user_namespaces, "
-		    "kernel.unprivileged_userns_clone and "
-		    "kernel.apparmor_restrict_unprivileged_userns",
-		    step, strerror(error));
+		    "sysctls " SYSCTLS,
+		    step, text);
 	else if (missing == NULL)
 		snprintf(why, whylen, "sandbox: %s: %s%s", step,
-		    strerror(error), started ? "" : advice(error));
+		    text, started ? "" : advice(p, step, error));
 	else
 		snprintf(why, whylen,
 		    "sandbox: %s is required and not available (%s: %s)%s",
-		    missing->name, step, strerror(error), advice(error));
+		    missing->name, step, text, advice(p, step, error));
 }
 
 #define OWN_TASKS 2 /* the broker's worker and its thread, which come later */
@@ -814,12 +851,15 @@ has_no_namespaces(void)
 	return none;
 }
 
-/* Not a host that lacks something, but one that is short of it now. */
+/*
+ * Not a host that lacks something, but one that is short of it now; or that kills
+ * for want of memory.
+ */
 static bool
 is_shortage(int error)
 {
-	return error == EMFILE || error == ENFILE || error == ENOMEM ||
-	    error == EAGAIN || error == EDQUOT ||
+	return error == ENDED || error == EMFILE || error == ENFILE ||
+	    error == ENOMEM || error == EAGAIN || error == EDQUOT ||
 	    (error == ENOSPC && !has_no_namespaces());
 }
 

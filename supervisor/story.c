@@ -280,7 +280,7 @@ print_resource(const char *resource, size_t used)
 void
 story_line(const struct story_entry *e, bool color)
 {
-	char tool[64], why[512], ms[24] = "-", many[32] = "";
+	char tool[24], why[512], ms[24] = "-", many[32] = "";
 	const char *outcome = e->open ? "GAP" : e->outcome;
 	int used = 0;
 

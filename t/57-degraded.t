@@ -285,6 +285,86 @@ is "$RC $(layer mount_namespace) $(layer pivot_root)" \
 is "$(cat "$T/secret")" secret "what lies outside is as it was"
 holds "and nothing was added" [ ! -e "$T/secret.new" ]
 
+# --- how it ends there ---
+
+# What becomes of it, and how long that took.
+ends() { "$@"; echo "$RC $(result outcome) $(result by)"; }
+took() { result duration_ms; }
+skill deaf <<'S'
+#!/usr/bin/perl
+use POSIX ();
+$SIG{TERM} = 'IGNORE';
+for my $kind (qw(plain session orphan)) {
+	next if fork;
+	if ($kind eq 'orphan') { fork and POSIX::_exit(0) }
+	POSIX::setsid() if $kind ne 'plain';
+	$SIG{TERM} = sub { syswrite STDOUT, "$kind\n"; POSIX::_exit(0) };
+	sleep 1 while 1;
+}
+syswrite STDOUT, "up\n";
+sleep 1 while 1;
+S
+is "$(ends run_without userns --deadline 4 deaf)" '124 timeout clock' "a deadline ends it"
+is "$(sort "$T/out" | tr '\n' ' ')" 'orphan plain session up ' \
+    "SIGTERM goes to all that it has started, before"
+late=$(rows skill.timeout '| .late_ms')
+[ "$(took)" -lt $((4100 + late)) ] && [ "$late" -lt 2000 ]
+ok $? "and SIGKILL is not left to init's own timer ($(took) ms, late $late)"
+is "$(ends run_without userns --connect-timeout 1 deaf)" '124 no_connect clock' \
+    "nobody connects"
+[ "$(took)" -lt 9000 ]
+ok $? "that ends it as well ($(took) ms)"
+start_without userns deaf
+until_true says up
+kill -TERM "$RUN"
+sleep 0.5
+kill -TERM "$RUN"
+finish
+is "$RC $(result outcome) $(result by)" '143 killed caller' "the second signal ends it at once"
+is "$(alive)" "$bystander " "nothing is left"
+
+# Init has no time to wait for a place in the broker's queue.
+skill crowd <<'S'
+#!/usr/bin/perl
+use Socket;
+$SIG{TERM} = 'IGNORE';
+if (!fork) { # whoever asks init again and again not to be hurried
+	socket my $u, AF_UNIX, SOCK_STREAM, 0;
+	connect $u, pack_sockaddr_un($ENV{CYBEROS_BROKER_SOCKET});
+}
+while (1) {
+	socket my $u, AF_UNIX, SOCK_STREAM, 0;
+	setsockopt $u, SOL_SOCKET, SO_SNDTIMEO, pack('qq', 0, 0);
+	connect $u, pack_sockaddr_un($ENV{CYBEROS_BROKER_SOCKET}) or last;
+	push @all, $u;
+}
+print $!{EAGAIN} ? "full\n" : "$!\n";
+$| = 1;
+sleep 1 while 1;
+S
+is "$(ends run_without userns --deadline 4 crowd)" '124 timeout clock' \
+    "a queue that is full holds nobody up"
+
+# A thread is as good as another.
+skill threads <<'S'
+#!/usr/bin/python3
+import os, socket, threading
+def go():
+    s = socket.socket(socket.AF_UNIX)
+    try:
+        s.connect(os.environ['CYBEROS_BROKER_SOCKET'])
+        print('connected')
+    except OSError as e:
+        print(e)
+t = threading.Thread(target=go)
+t.start()
+t.join()
+S
+if [ -x /usr/bin/python3 ]; then
+	run_without userns threads
+	is "$OUT" connected "a thread connects to the broker" || note "$ERR"
+fi
+
 # --- a shortage is not a host that lacks something ---
 
 skill short <<'S'
