@@ -291,8 +291,11 @@ whole_value(struct mender *m, size_t at, const char *value)
 static bool
 is_limit_key(const char *s)
 {
-	static const char *const words[] = { "tool", "allow", "den", "permi",
-		"forbid", "block", "disable" };
+	static const char *const words[] = { "access", "allow", "ban", "bash",
+		"block", "capab", "den", "disable", "egress", "except", "exclu",
+		"fetch", "forbid", "grant", "guard", "host", "http", "limit",
+		"network", "only", "permi", "polic", "privileg", "restrict",
+		"rule", "sandbox", "shell", "tool", "web", "write" };
 	const char *value = value_of(s), *at;
 	size_t i;
 
@@ -405,6 +408,28 @@ take_text(struct foreign_item *to, const struct yaml_item *from)
 	return 0;
 }
 
+static bool
+is_text(const struct yaml_item *value)
+{
+	return value->kind == YAML_KIND_TEXT && value->type != YAML_TYPE_NULL;
+}
+
+/* A list with anything but texts in it, and a mapping, are something else. */
+static enum foreign_kind
+kind_of(const struct yaml_item *value)
+{
+	const struct yaml_item *item;
+
+	if (value->kind == YAML_KIND_TEXT)
+		return is_text(value) ? FOREIGN_TEXT : FOREIGN_NOTHING;
+	if (value->kind != YAML_KIND_LIST)
+		return FOREIGN_OTHER;
+	for (item = value->child; item != NULL; item = item->next)
+		if (!is_text(item))
+			return FOREIGN_OTHER;
+	return FOREIGN_LIST;
+}
+
 static int
 take_value(struct foreign_item *to, const struct yaml_item *value)
 {
@@ -416,54 +441,88 @@ take_value(struct foreign_item *to, const struct yaml_item *value)
 	to->texts = calloc(n, sizeof(*to->texts));
 	if (to->texts == NULL)
 		return -1;
-	to->kind = FOREIGN_OTHER;
-	if (value->kind == YAML_KIND_TEXT) {
-		to->kind = value->type == YAML_TYPE_NULL ? FOREIGN_NOTHING
-							 : FOREIGN_TEXT;
-		return to->kind == FOREIGN_NOTHING ? 0 : take_text(to, value);
-	}
-	if (value->kind != YAML_KIND_LIST)
+	to->kind = kind_of(value);
+	if (to->kind == FOREIGN_TEXT)
+		return take_text(to, value);
+	if (to->kind != FOREIGN_LIST)
 		return 0;
-	for (item = value->child; item != NULL; item = item->next)
-		if (item->kind != YAML_KIND_TEXT || item->type == YAML_TYPE_NULL)
-			return 0;
-	to->kind = FOREIGN_LIST;
 	for (item = value->child; item != NULL; item = item->next)
 		if (take_text(to, item) == -1)
 			return -1;
 	return 0;
 }
 
-/* The members of a mapping below this name; those of mappings in it too. */
+/* The name of what is within; one that is too long loses its end. */
+static void
+name_below(char out[FIELD_MAX], const char *above, const char *name)
+{
+	if (snprintf(out, FIELD_MAX, "%s%s%s", above,
+		above[0] == '\0' ? "" : ".", name) >= FIELD_MAX)
+		strlcpy(out + FIELD_MAX - 4, "...", 4);
+}
+
+static int take_field(struct foreign *f, const struct yaml_item *value,
+    const char *field, const struct yaml_item *place, size_t depth);
+
+/* The members of a mapping below this name. */
 static int
 take_map(struct foreign *f, const struct yaml_item *map, const char *above,
     size_t depth)
 {
 	char field[FIELD_MAX], key[FIELD_MAX / 2];
 	const struct yaml_item *value;
-	struct foreign_item *to;
 
 	for (value = map->child; value != NULL; value = value->next) {
 		if (value->key->kind != YAML_KIND_TEXT)
 			continue; /* refused by the reader */
 		yaml_printable(key, sizeof(key), value->key->text,
 		    value->key->len);
-		if (snprintf(field, sizeof(field), "%s%s%s", above,
-			above[0] == '\0' ? "" : ".", key) >= (int)sizeof(field))
-			strlcpy(field + sizeof(field) - 4, "...", 4);
-		if (value->kind == YAML_KIND_MAP && value->child != NULL &&
-		    depth < DEPTH_MAX) {
-			if (take_map(f, value, field, depth + 1) == -1)
-				return -1;
-			continue;
-		}
-		to = &f->items[f->n++];
-		to->line = value->key->line;
-		to->hidden = value->key->spoiled;
-		to->field = strdup(field);
-		if (to->field == NULL || take_value(to, value) == -1)
+		name_below(field, above, key);
+		if (take_field(f, value, field, value->key, depth) == -1)
 			return -1;
 	}
+	return 0;
+}
+
+/* The items of a list below its name, by their numbers. */
+static int
+take_items(struct foreign *f, const struct yaml_item *list, const char *above,
+    size_t depth)
+{
+	char field[FIELD_MAX], number[24];
+	const struct yaml_item *item;
+	unsigned n = 0;
+
+	for (item = list->child; item != NULL; item = item->next) {
+		snprintf(number, sizeof(number), "%u", ++n);
+		name_below(field, above, number);
+		if (take_field(f, item, field, item, depth) == -1)
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * What stands under a name, and what is within that. Each takes one item for
+ * one of the tree, so the reader's bounds hold here too.
+ */
+static int
+take_field(struct foreign *f, const struct yaml_item *value, const char *field,
+    const struct yaml_item *place, size_t depth)
+{
+	struct foreign_item *to;
+
+	if (value->kind == YAML_KIND_MAP && value->child != NULL &&
+	    depth < DEPTH_MAX)
+		return take_map(f, value, field, depth + 1);
+	to = &f->items[f->n++];
+	to->line = place->line;
+	to->hidden = place->spoiled;
+	to->field = strdup(field);
+	if (to->field == NULL || take_value(to, value) == -1)
+		return -1;
+	if (to->kind == FOREIGN_OTHER && depth < DEPTH_MAX)
+		return take_items(f, value, field, depth + 1);
 	return 0;
 }
 

@@ -19,11 +19,12 @@ enum foreign_kind {
 	FOREIGN_NOTHING,	/* a key without a value, or null */
 	FOREIGN_TEXT,		/* texts[0] */
 	FOREIGN_LIST,		/* of texts, perhaps empty */
-	FOREIGN_OTHER		/* anything deeper: its texts are not taken */
+	FOREIGN_OTHER		/* deeper: what is in it follows as items */
 };
 
 struct foreign_item {
-	char		*field;		/* "metadata.version"; printable */
+	char		*field;		/* "metadata.version", "rules.1.tool" of
+					 * a list's first item; printable */
 	enum foreign_kind kind;
 	char		**texts;	/* as written; no NUL in them */
 	size_t		 n;
