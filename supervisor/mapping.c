@@ -443,15 +443,17 @@ static const char *const joining[] = { "all", "and", "any", "anything", "both",
 	NULL };
 
 /*
- * Tools of others that we have nothing of, as far as their names have a word in
- * them that is one of ours, or begin with a small letter.
+ * Tools of others that we have nothing of. Whoever forbids one of these forbids
+ * nothing here; whoever forbids another name may mean any tool.
  */
 static const char *const foreign[] = { "Agent", "AskUserQuestion", "BashOutput",
-	"codesearch", "doom_loop", "ExitPlanMode", "KillBash", "KillShell",
+	"codesearch", "doom_loop", "EnterPlanMode", "EnterWorktree",
+	"ExitPlanMode", "ExitWorktree", "KillBash", "KillShell",
 	"ListMcpResourcesTool", "LSP", "NotebookEdit", "NotebookRead",
 	"question", "ReadMcpResourceTool", "Skill", "SlashCommand", "Task",
-	"TodoRead", "TodoWrite", "ToolSearch", "WebSearch", "web_search",
-	NULL };
+	"TaskCreate", "TaskGet", "TaskList", "TaskOutput", "TaskStop",
+	"TaskUpdate", "TodoRead", "TodoWrite", "ToolSearch", "WebSearch",
+	"web_search", NULL };
 
 /* Words for what our tools do, by which somebody may mean them. */
 static const char *const kinds[] = { "command", "commands", "directory", "exec",
@@ -548,18 +550,6 @@ is_name(const char *s)
 	while (isalnum((unsigned char)*s) || *s == '_')
 		s++;
 	return *s == '\0';
-}
-
-/*
- * May it forbid a tool of ours, or all of them? Behind a sign only what we know
- * for sure is the name of a tool: "Bash -Recurse" speaks of Bash.
- */
-static bool
-is_vague(const char *s, bool has_sign)
-{
-	if (is_foreign(s))
-		return false;
-	return has_sign || !is_plain(s) || !is_name(s) || speaks_of_ours(s);
 }
 
 /* --- tools --- */
@@ -795,7 +785,7 @@ deny(struct make *m, const struct token *t, const struct foreign_item *item)
 
 	show(name, g == NULL ? t->name : t->name + skip);
 	show(word, t->spec);
-	if (g == NULL && is_vague(t->name + skip, skip > 0)) {
+	if (g == NULL && !is_foreign(t->name + skip)) {
 		refuse(m, item->line,
 		    "%s: `%s` may forbid any tool; write the names of tools",
 		    item->field, name);
@@ -1271,6 +1261,64 @@ find_rule(const char *field)
 
 /* --- keys that may be limits --- */
 
+/*
+ * What is dropped must be known to be no limit. At the top that takes a name of
+ * these lists; in metadata and in x-..., where everybody invents names, one that
+ * has no word in it by which people limit things. Names as fold() leaves them.
+ */
+
+/* Sentences for people, or for the agent: nobody looks for limits in them. */
+static const char *const prose[] = { "about", "acknowledgements", "answer",
+	"args", "arguments", "audience", "benefits", "changelog", "citation",
+	"commandargmode", "commandtool", "comment", "comments", "displayname",
+	"example", "examples", "expected", "goal", "goals", "input", "inputs",
+	"installation", "keyword", "longdescription", "note", "notes",
+	"objective", "objectives", "outcome", "outcomes", "output",
+	"outputformat", "outputs", "overview", "parameters", "params",
+	"persona", "prompt", "prompts", "purpose", "query", "question",
+	"readwhen", "response", "seealso", "shortdescription", "style",
+	"subtitle", "summary", "tagline", "title", "tone", "trigger",
+	"triggerkeywords", "triggerphrases", "triggers", "triggerwords",
+	"usageexamples", "usecase", "usecases", "usewhen", "voice", NULL };
+
+/* Words that say what a skill is, looks like, needs or comes from. */
+static const char *const plain[] = { "alias", "aliases", "always", "anybins",
+	"apiversion", "apt", "arch", "argument", "author", "authors",
+	"authorurl", "avatar", "badge", "badges", "banner", "beta", "binaries",
+	"bins", "branch", "brew", "build", "categories", "category", "channel",
+	"checksum", "color", "colour", "commanddispatch", "commit",
+	"compatibility", "complexity", "contact", "contributors", "copyright",
+	"cover", "created", "createdat", "createdby", "credits", "date",
+	"dateadded", "dependencies", "depends", "dependson", "deprecated",
+	"difficulty", "docs", "documentation", "doi", "downloads", "effort",
+	"email", "emoji", "engine", "engines", "env", "environmentvariables",
+	"envvars", "estimatedtime", "experimental", "favicon", "featured",
+	"fileextensions", "filetypes", "format", "formats", "formula",
+	"framework", "frameworks", "funding", "github", "hash", "homepage",
+	"icon", "icons", "image", "images", "install", "kind", "label",
+	"labels", "lang", "language", "languages", "lastmodified",
+	"lastreviewed", "lastupdated", "libraries", "library", "license",
+	"licenseurl", "link", "links", "locale", "locales", "logo",
+	"maintainer", "maintainers", "maturity", "maxiterations", "maxsteps",
+	"maxtokens", "maxturns", "mcp", "mcpservers", "metadataversion",
+	"minversion", "model", "modified", "node", "nodeversion", "npm",
+	"optionaldependencies", "order", "org", "organization", "origin", "os",
+	"outputtype", "owner", "package", "packages", "pip", "platform",
+	"platforms", "prerequisites", "price", "pricing", "primaryenv",
+	"primarytool", "priority", "published", "publisher", "python",
+	"pythontools", "pythonversion", "rank", "rating", "readingtime",
+	"readme", "readtime", "reasoningeffort", "reference", "references",
+	"related", "relatedskills", "release", "releasedate", "replaces",
+	"repository", "requirements", "requires", "reviewed", "risk", "schema",
+	"schemaversion", "screenshot", "screenshots", "sha256", "similar",
+	"since", "skillauthor", "skillkey", "slug", "sort", "source", "sources",
+	"sourceurl", "specversion", "sponsor", "stability", "stack", "stars",
+	"status", "subcategory", "subtask", "supersedes", "tag", "tags", "team",
+	"technologies", "techstack", "temperature", "testedon", "testedwith",
+	"theme", "thumbnail", "tooltype", "topic", "topics", "topp", "twitter",
+	"type", "updated", "updatedat", "updatedby", "upstream", "url", "uuid",
+	"vendor", "version", "versions", "website", "weight", NULL };
+
 /* Letters anywhere in a key, as fold() leaves it. */
 static bool
 has_letters(const char *folded, const char *const letters[])
@@ -1304,90 +1352,188 @@ forbids(const char *key)
 static bool
 bounds(const char *key)
 {
-	static const char *const letters[] = { "allow", "approv", "domains",
-		"hosts", "limit", "network", "offline", "only", "permission",
-		"restrict", "sandbox", "whitelist", NULL };
-	static const char *const words[] = { "access", "ask", "confirm",
-		"confirmation", "constraint", "constraints", "directories",
-		"dirs", "domain", "dry", "folders", "guardrail", "guardrails",
-		"host", "internet", "isolated", "isolation", "max", "maximum",
-		"mode", "quota", "quotas", "scope", "scoped", "scopes", NULL };
+	static const char *const letters[] = { "allow", "approv", "authoriz",
+		"capabilit", "domains", "egress", "entitle", "guardrail",
+		"hosts", "inbound", "ingress", "limit", "network", "offline",
+		"online", "only", "outbound", "permission", "permit", "policies",
+		"policy", "pretooluse", "privileg", "restrict", "sandbox",
+		"whitelist", "workdir", NULL };
+	static const char *const words[] = { "access", "acl", "action", "ask",
+		"budget", "can", "chroot", "confine", "confined", "confirm",
+		"confirmation", "connect", "connections", "constraint",
+		"constraints", "contained", "cwd", "deadline", "directories",
+		"dirs", "domain", "dry", "duration", "effect", "firewall",
+		"folders", "grant", "granted", "grants", "guard", "guards",
+		"host", "internet", "isolated", "isolation", "jail", "level",
+		"lock", "locked", "may", "max", "maximum", "mode", "must", "net",
+		"port", "ports", "profile", "proxy", "quota", "quotas", "rate",
+		"remote", "right", "rights", "root", "rule", "rules", "safe",
+		"safety", "scope", "scoped", "scopes", "secure", "security",
+		"strict", "timeout", "timeouts", "trust", "trusted", "workspace",
+		NULL };
 	char folded[WORD_MAX];
 
 	fold(folded, key);
 	return has_letters(folded, letters) || has_part(key, words);
 }
 
+/* One that names a tool of ours, or what such tools work on. */
 static bool
-has_text(const struct foreign_item *item, bool (*is)(const char *))
+concerns_ours(const char *key)
 {
+	static const char *const letters[] = { "bash", "command", "fetch",
+		"shell", "tool", NULL };
+	static const char *const words[] = { "delete", "deletes", "download",
+		"downloads", "executable", "executes", "post", "posts",
+		"readable", "reads", "run", "runs", "upload", "uploads",
+		"writable", "writeable", "writes", NULL };
+	char folded[WORD_MAX];
 	size_t i;
 
-	for (i = 0; i < item->n; i++)
-		if (is(item->texts[i]))
-			return true;
-	return false;
-}
-
-static bool
-is_no(const char *s)
-{
-	static const char *const words[] = { "0", "ask", "denied", "deny",
-		"disabled", "false", "forbidden", "n", "never", "no", "none",
-		"off", NULL };
-
-	return is_one_of(words, s);
-}
-
-static bool
-is_host(const char *s)
-{
-	return strpbrk(s, ".*:/") != NULL || strcasecmp(s, "localhost") == 0;
-}
-
-/* "bash: false", "write: /srv"; "shell: bash" only tells which one. */
-static bool
-limits_tool(const char *key, const struct foreign_item *item)
-{
-	static const char *const usual[] = { "shell", "glob", NULL };
-	bool none = has_text(item, is_no);
-	size_t i;
-
-	if (is_known(key) && (none || !is_one_of(usual, key)))
+	fold(folded, key);
+	if (is_known(key) || has_letters(folded, letters) ||
+	    has_part(key, words) || has_part(key, kinds))
 		return true;
-	for (i = 0; none && i < sizeof(names) / sizeof(names[0]); i++) {
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const char *const name[] = { names[i].theirs, NULL };
 
 		if (has_part(key, name))
 			return true;
 	}
-	return strchr(key, '(') != NULL && speaks_of_ours(key);
+	return false;
+}
+
+/* What has a rule by which it is dropped is dropped whatever it says. */
+static bool
+is_prose(const char *key, bool top)
+{
+	const struct rule *rule = top ? find_rule(key) : NULL;
+	char folded[WORD_MAX];
+
+	fold(folded, key);
+	return is_one_of(prose, folded) || (rule != NULL && rule->take == NULL);
+}
+
+static bool
+is_plain_key(const char *key)
+{
+	char folded[WORD_MAX];
+
+	fold(folded, key);
+	return is_one_of(plain, folded);
+}
+
+/* May this key limit something? What is above it does not. */
+static bool
+is_limit_key(const char *key, bool top, bool described)
+{
+	if (is_prose(key, top) || is_plain_key(key))
+		return false;
+	if (top && strcasecmp(key, "metadata") != 0 &&
+	    strncasecmp(key, "x-", 2) != 0)
+		return true;
+	/* A backslash: characters that nobody sees. */
+	return strchr(key, '\\') != NULL || forbids(key) || bounds(key) ||
+	    (!described && concerns_ours(key));
+}
+
+/* "Bash", "Read, Write", "Edit|Write" */
+static bool
+names_tools(const char *s)
+{
+	char name[WORD_MAX];
+	size_t n, count = 0;
+
+	for (; *s != '\0'; s += n) {
+		s += strspn(s, " \t\r\n,;|/+&");
+		n = strcspn(s, " \t\r\n,;|/+&");
+		snprintf(name, sizeof(name), "%.*s", (int)n, s);
+		if (n > 0 && !is_known(name))
+			return false;
+		count += n > 0;
+	}
+	return count > 0;
+}
+
+/* A word that decides, or several of which one takes something away. */
+static bool
+is_limit_text(const char *s)
+{
+	static const char *const verdicts[] = { "block", "blocked", "deny",
+		"denied", "disallow", "disallowed", "forbid", "forbidden",
+		"offline", "prohibited", "readonly", "restricted", "sandbox",
+		"sandboxed", NULL };
+
+	return is_one_of(verdicts, s) ||
+	    (has_part(s, limiting) && speaks_of_ours(s));
+}
+
+/* May what stands under this key be a limit, though its name does not say so? */
+static bool
+says_limit(const char *key, bool top, const struct foreign_item *item)
+{
+	bool strange = !is_plain_key(key);
+	size_t i;
+
+	if (is_prose(key, top))
+		return false;
+	for (i = 0; i < item->n; i++)
+		if (is_limit_text(item->texts[i]) ||
+		    (strange && names_tools(item->texts[i])))
+			return true;
+	return strange && item->hidden;
+}
+
+/* "devops" of a domain of knowledge, and no host. */
+static bool
+is_knowledge(const struct foreign_item *item)
+{
+	size_t i;
+
+	for (i = 0; i < item->n; i++)
+		if (strpbrk(item->texts[i], ".*:/") != NULL ||
+		    strcasecmp(item->texts[i], "localhost") == 0 ||
+		    is_one_of(limiting, item->texts[i]))
+			return false;
+	return item->n > 0;
 }
 
 /* What many write under a key that elsewhere is a limit. */
 static bool
 is_usual(const char *key, const struct foreign_item *item)
 {
-	static const char *const agent[] = { "maxtokens", "maxturns",
-		"maxsteps", "maxiterations", NULL };
-	static const char *const modes[] = { "agent", "all", "false", "primary",
-		"subagent", "true", NULL };
-	static const char *const work[] = { "architecture", "design",
-		"implementation", "infrastructure", "optimization",
-		"system-design", "testing", NULL };
+	static const struct {
+		const char *key;
+		const char *const words[10];
+	} usual[] = {
+	    {"level", {"advanced", "beginner", "easy", "expert", "hard",
+			  "intermediate", NULL}},
+	    {"mode", {"agent", "all", "false", "primary", "subagent", "true",
+			 NULL}},
+	    {"scope", {"architecture", "design", "implementation",
+			  "infrastructure", "optimization", "system-design",
+			  "testing", NULL}},
+	    {"shell", {"bash", "dash", "fish", "powershell", "pwsh", "sh",
+			  "zsh", NULL}},
+	};
 	char folded[WORD_MAX];
+	size_t i;
 
 	fold(folded, key);
-	if (is_one_of(agent, folded))
-		return true;
-	if (item->kind == FOREIGN_OTHER || item->hidden)
+	if (item->hidden)
 		return false;
-	if (strcmp(folded, "domain") == 0) /* of knowledge */
-		return !has_text(item, is_host);
+	if (strcmp(folded, "domain") == 0)
+		return is_knowledge(item);
+	/* Hooks without a command: names, and nothing that could say no. */
+	if (item->kind == FOREIGN_LIST)
+		return strcmp(folded, "pretooluse") == 0;
 	if (item->kind != FOREIGN_TEXT)
 		return false;
-	return (strcmp(folded, "mode") == 0 && is_one_of(modes, item->texts[0])) ||
-	    (strcmp(folded, "scope") == 0 && is_one_of(work, item->texts[0]));
+	for (i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		if (strcmp(folded, usual[i].key) == 0)
+			return is_one_of(usual[i].words, item->texts[0]);
+	return strcmp(folded, "glob") == 0 && /* of what the skill is for */
+	    strpbrk(item->texts[0], ".*/") != NULL;
 }
 
 /* Plainly nothing; but an empty list of what is allowed allows nothing. */
@@ -1402,35 +1548,46 @@ is_empty(const char *key, const struct foreign_item *item)
 	    (item->kind == FOREIGN_TEXT && item->texts[0][0] == '\0');
 }
 
+static bool
+is_number(const char *key)
+{
+	return key[0] != '\0' && key[strspn(key, "0123456789")] == '\0';
+}
+
 /*
- * A name that speaks of limits: what it limits must not be lost. Within such a
- * field each key may be what is limited, with a value or without.
+ * Might something be allowed that its author did not allow, if this field was
+ * dropped? The items of a list are judged by the name of the list.
  */
 static bool
 may_limit(const char *field, const struct foreign_item *item)
 {
-	char key[WORD_MAX];
+	char key[WORD_MAX], name[WORD_MAX] = "";
+	bool top = true, described = false;
 	size_t n;
 
 	for (;; field += n + 1) {
 		n = strcspn(field, ".");
 		snprintf(key, sizeof(key), "%.*s", (int)n, field);
+		if (name[0] == '\0' || !is_number(key)) {
+			top = name[0] == '\0';
+			strlcpy(name, key, sizeof(name));
+		}
 		if (field[n] == '\0')
 			break;
-		if (forbids(key) || bounds(key) || is_known(key))
+		if (is_limit_key(name, top, described))
 			return true;
+		described = described || is_prose(name, top) ||
+		    is_plain_key(name);
 	}
-	return !is_empty(key, item) && !is_usual(key, item) &&
-	    (forbids(key) || bounds(key) || limits_tool(key, item));
+	return !is_empty(name, item) && !is_usual(name, item) &&
+	    (is_limit_key(name, top, described) || says_limit(name, top, item));
 }
 
-/* A name that was too long lost what it ends with. */
+/* A name that was too long lost what it ends with, or holds. */
 static bool
 is_cut(const char *field)
 {
-	size_t n = strlen(field);
-
-	return n >= 3 && strcmp(field + n - 3, "...") == 0;
+	return strstr(field, "...") != NULL;
 }
 
 static void
@@ -1440,21 +1597,18 @@ take_field(struct make *m, const struct foreign_item *item)
 
 	if (rule != NULL && rule->take != NULL)
 		rule->take(m, item);
-	else if (rule != NULL && (strchr(item->field, '.') == NULL ||
-		     !may_limit(strchr(item->field, '.') + 1, item)))
-		note(m, MAPPING_DROPPED, item->line, item->field, "%s",
-		    rule->why);
 	else if (strncasecmp(item->field, "tools.", 6) == 0 ||
 	    strncasecmp(item->field, "permission.", 11) == 0)
 		take_switch(m, item);
-	else if (may_limit(item->field, item) || is_cut(item->field))
+	else if (is_cut(item->field) || may_limit(item->field, item))
 		refuse(m, item->line,
 		    "%s: may be a limit, and is not understood; remove it, or "
-		    "write allowed-tools with the names of tools",
+		    "write allowed-tools with the names of tools; what only "
+		    "describes may stand in metadata",
 		    item->field);
 	else
-		note(m, MAPPING_DROPPED, item->line, item->field,
-		    "there is no such field here");
+		note(m, MAPPING_DROPPED, item->line, item->field, "%s",
+		    rule != NULL ? rule->why : "there is no such field here");
 }
 
 /* --- the grants together --- */

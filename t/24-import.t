@@ -264,7 +264,7 @@ gives 'Read|Bash||'
 tools 'tools: {bash: true, "-Bash": true}' 'a dash before what is switched on'
 gives '|Bash||'
 tools 'allowed-tools: Bash
-disallowed-tools: [TodoWrite, NotebookEdit, websearch, mcp__a__read, Frob]' \
+disallowed-tools: [TodoWrite, NotebookEdit, websearch, mcp__a__read]' \
     'what others have alone'
 gives 'Bash|||'
 tools 'allowed-tools: todowrite task Read' 'the same where it is allowed'
@@ -295,7 +295,7 @@ tools 'disallowed-tools: "Bash*"
 allowed-tools: Bash' 'a pattern of what is forbidden'
 refused_with 'may forbid any tool'
 for word in BashTool Bash-git bash-rm web-fetch LSTool 'Bash;' 'Bash:git' \
-    'not Bash' rm Everything WebAccess -rm yes; do
+    'not Bash' rm Everything WebAccess -rm yes Run Search Frob; do
 	tools "allowed-tools: Bash
 disallowed-tools: ['$word']" "forbidden: $word"
 	refused_with 'disallowed-tools: `.*` may forbid any tool'
@@ -368,6 +368,9 @@ requiresApproval: true
 domains: [example.com]
 domains: []
 domain: example.com
+domain: [devops, example.com]
+domain: none
+domain: []
 metadata: {domain: "*"}
 hosts: [example.com]
 scope: project
@@ -377,7 +380,58 @@ bash: false
 Bash: {git: true}
 auto-edit: no
 "Bash(rm:*)": deny
+web: false
+http: false
+egress: none
+outbound: deny
+filesystem: read
+capabilities: [read]
+capabilities: []
+tool: Read
+toolset: [Read]
+policies: [no-network]
+rules: [deny Bash]
+bash-commands: [git]
+shell-commands: [ls]
+some-field: low
+rules: [{tool: Bash, action: deny}]
+rules: [{deny: "Bash(rm:*)"}]
+rules: {}
+policies: [{tool: Bash, effect: deny}]
+x-rules: [{deny: Bash}]
+guards: [[no-bash]]
+reach: [{network: none}]
+claude: {disallowed-tools: Bash}
+metadata: {rules: [{forbid: Bash}]}
+metadata: {list: [{network: none}]}
+metadata: {list: [[[no-bash]]]}
+metadata: {list: [a, {b: [{c: deny}]}]}
+metadata: {list: [{may: [Read]}]}
+metadata: {list: [Read, Write]}
+metadata: {web: false}
+metadata: {filesystem: read}
+metadata: {"li\u200bst": a}
+metadata: {list: "a\u200b"}
+metadata: {uses: Edit|Write}
+metadata: {paths: [/srv]}
+requires: [{network: false}]
+examples: [{deny: Bash}]
+license: {network: none}
+type: read-only
+requirements: [no network]
+hooks: {PreToolUse: [{matcher: "*", hooks: [{command: ./check}]}]}
+glob: false
+shell: none
 EOT
+# What a long name loses hides nothing.
+tools "allowed-tools: Bash
+metadata: {$(printf 'a%.0s' $(seq 120)): {$(printf 'b%.0s' $(seq 120)): {long: {deny: Bash}}}}" \
+    'a name that is cut'
+refused_with 'may be a limit, and is not understood'
+tools 'allowed-tools: Bash
+description: Use when: asked
+  network: none' 'a limit that would become text'
+refused_with 'case[0-9]*/SKILL.md:5:'
 tools 'allowed-tools: Read
 license: MIT
 homepage: https://example.com
@@ -408,6 +462,36 @@ metadata:
   scope: implementation
   python-tools: "x, y"' 'what is no limit'
 gives 'Read|||'
+tools 'allowed-tools: Read
+category: testing
+difficulty: hard
+risk: none
+source: community
+date_added: "2026-02-27"
+domain: [devops, security]
+triggers: ["do not know which file"]
+platforms: [linux, macos]
+examples:
+  - input: read a file
+    output: text
+  - input: no command at all
+authors: [{name: a, url: "https://example.com"}]
+dependencies: [{name: jq, version: 1.7}]
+inputs: [{name: file, type: text, required: true}]
+repository: {type: git, url: "https://example.com/x", path: x}
+metadata:
+  beta: true
+  openclaw:
+    emoji: "⚙️"
+    requires: {bins: [bash, grep], env: [API_KEY], config: [a.b]}
+    install:
+      - {id: brew, kind: brew, formula: jq, bins: [jq], label: Install jq}
+      - {id: get, kind: download, url: "https://example.com", targetDir: x}
+  list: [[a], {b: c}]
+x-team: {lead: somebody}' 'lists of mappings that are no limit'
+gives 'Read|||'
+told dropped 'metadata.openclaw.install.2.targetDir \(line [0-9]+\): there is no'
+told dropped 'metadata.list.1 \(line [0-9]+\): there is no such field'
 tools 'allowed-tools: Read
 tenant_scope: [pinned]' 'a limit of ours that cannot be read'
 refused_with 'tenant_scope'
