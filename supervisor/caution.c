@@ -136,10 +136,24 @@ is_protected(const char *glob)
 	return false;
 }
 
+/* Behind a segment ** there is no end of levels, with a few more or without. */
+static bool
+is_one_level(const char *glob)
+{
+	char rest[GLOB_PATTERN_MAX + 1];
+
+	if (!ends_with(glob, "/*"))
+		return false;
+	strlcpy(rest, glob, sizeof(rest));
+	while (ends_with(rest, "/*"))
+		rest[strlen(rest) - 2] = '\0';
+	return strcmp(rest, "**") != 0 && !ends_with(rest, "/**");
+}
+
 static void
 caution_level(const struct caution *c, const char *glob)
 {
-	if (ends_with(glob, "/*"))
+	if (is_one_level(glob))
 		say(c,
 		    "`%s` is one level only; write `%s*` for all that lies "
 		    "below",

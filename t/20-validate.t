@@ -252,6 +252,12 @@ run "$dir/warn"
 status 0 'warnings are no errors'
 says '`/srv/*` is one level only; write `/srv/**`' 'a trailing star'
 says "$dir/warn/main: warning: " 'no main'
+sed -i 's,/tmp/\*\*,/srv/x/**/*\, /srv/**/*/*\, /srv/**/x/*,
+    s,memories/\*\*,memories/**/*,' "$dir/warn/SKILL.md"
+run "$dir/warn"
+says '`/srv/**/x/*` is one level only' 'a trailing star in a directory at any depth'
+[ "$(grep -c 'one level' "$dir/out")" -eq 2 ]
+ok $? 'behind a segment of two stars it is no level'
 : >"$dir/warn/main"
 run "$dir/warn"
 says 'is not executable' 'a main that cannot be executed'
