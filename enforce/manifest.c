@@ -909,21 +909,26 @@ read_fields(struct reader *r, const struct yaml_item *root)
 	}
 }
 
+static bool
+has_key(const struct yaml_item *root, const char *name)
+{
+	const struct yaml_item *value;
+
+	for (value = root->child; value != NULL; value = value->next)
+		if (yaml_is(value->key, name))
+			return true;
+	return false;
+}
+
 /* Required fields that are not there, however they would have been read. */
 static void
 check_missing(struct reader *r, const struct yaml_item *root)
 {
-	const struct yaml_item *value;
 	char message[ECHO_MAX];
 	size_t i;
 
 	for (i = 0; i < FIELDS_N; i++) {
-		if (fields[i].example == NULL)
-			continue;
-		for (value = root->child; value != NULL; value = value->next)
-			if (yaml_is(value->key, fields[i].name))
-				break;
-		if (value != NULL)
+		if (fields[i].example == NULL || has_key(root, fields[i].name))
 			continue;
 		snprintf(message, sizeof(message),
 		    "the required field `%s` is missing; add %s",
@@ -931,6 +936,23 @@ check_missing(struct reader *r, const struct yaml_item *root)
 		add_error(
 		    r, fields[i].name, MANIFEST_MISSING_FIELD, 1, 1, message);
 	}
+}
+
+/* A skill that does not say which broker it wants wants this one, or later. */
+static void
+check_broker(struct reader *r, const struct yaml_item *root)
+{
+	static const char name[] = "min_broker_version", least[] = "0.1.0";
+	char message[2 * ECHO_MAX];
+
+	if (has_key(root, name) ||
+	    manifest_version_cmp(least, r->broker_version) <= 0)
+		return;
+	snprintf(message, sizeof(message),
+	    "without `%s` a skill wants a broker of version %s or later, this "
+	    "is %.100s; update the broker",
+	    name, least, r->broker_version);
+	add_error(r, name, MANIFEST_BROKER_TOO_OLD, 1, 1, message);
 }
 
 /* Does this one belong before the other? What is verified first comes first. */
@@ -1001,8 +1023,10 @@ read_yaml(struct reader *r, const char *yaml, size_t len)
 		goto out;
 	if (tree.root != NULL && tree.root->kind == YAML_KIND_MAP) {
 		read_fields(r, tree.root);
-		if (tree.whole)
+		if (tree.whole) {
 			check_missing(r, tree.root);
+			check_broker(r, tree.root);
+		}
 	} else if (tree.whole) {
 		add_error(r, "", MANIFEST_YAML_PARSE,
 		    tree.root != NULL ? tree.root->line : 2, 1,

@@ -210,6 +210,14 @@ status 0 'one that is just right'
 run --broker-version 2.0.0 "$dir/new"
 says ': max_broker_version: BrokerTooNew: ' 'one that is too new'
 
+run --broker-version 0.1.0 "$dir/good"
+status 0 'a skill that wants no version, and the oldest broker'
+for v in 0.0.1 0.1.0-rc.1; do
+	run --broker-version "$v" "$dir/good"
+	status 6 "and $v"
+	says ':1:1: min_broker_version: BrokerTooOld: ' 'by the default'
+done
+
 skill signed <<EOT
 ---
 $fields
