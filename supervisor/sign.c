@@ -309,30 +309,56 @@ hash_files(struct signing *s)
 	return EXIT_FINE;
 }
 
-/* The frontmatter without its old signature, with the hash of the files. */
+/* Is the next line with something to say indented, and so a part of this one? */
+static bool
+goes_on(const char *p, const char *end)
+{
+	const char *line;
+	size_t n, blanks;
+
+	while (frontmatter_line(&p, end, &line, &n)) {
+		for (blanks = 0; blanks < n; blanks++)
+			if (line[blanks] != ' ' && line[blanks] != '\t')
+				break;
+		if (blanks < n && line[blanks] != '#')
+			return blanks > 0;
+	}
+	return false;
+}
+
+/* Is it the whole field, in the form that is written here? */
+static bool
+is_hash_line(const char *line, size_t n, const char *next, const char *end)
+{
+	size_t key = strlen(FILES_KEY);
+
+	return n >= key && memcmp(line, FILES_KEY, key) == 0 &&
+	    (n == key || line[key] == ' ') && !goes_on(next, end);
+}
+
+/* The frontmatter without its old signature, with this line for the hash. */
 static void
-put_yaml(struct signing *s, const char *eol)
+put_yaml(struct signing *s, const char *hash, const char *eol)
 {
 	const char *p = s->f.yaml, *end = p + s->old.offset, *line, *from;
 	bool put = false;
 	size_t n;
 
 	for (from = p; frontmatter_line(&p, end, &line, &n); from = p) {
-		if (put || n < strlen(FILES_KEY) ||
-		    memcmp(line, FILES_KEY, strlen(FILES_KEY)) != 0) {
+		if (put || !is_hash_line(line, n, p, end)) {
 			buf_put(&s->out, from, (size_t)(p - from));
 			continue;
 		}
-		buf_printf(&s->out, FILES_KEY " %s%s", s->files, eol);
+		buf_put_all(&s->out, hash, eol);
 		put = true;
 	}
 	if (!put)
-		buf_printf(&s->out, FILES_KEY " %s%s", s->files, eol);
+		buf_put_all(&s->out, hash, eol);
 }
 
-/* All of SKILL.md, with this signature or with none. */
+/* All of SKILL.md, with this line for the hash, and this signature or none. */
 static void
-compose(struct signing *s, const unsigned char *signature)
+compose_with(struct signing *s, const char *hash, const unsigned char *signature)
 {
 	const char *rest = s->f.yaml + s->f.yaml_len;
 	const char *eol = s->f.crlf ? "\r\n" : "\n";
@@ -340,7 +366,7 @@ compose(struct signing *s, const unsigned char *signature)
 
 	buf_reset(&s->out);
 	buf_put(&s->out, s->text, (size_t)(s->f.yaml - s->text));
-	put_yaml(s, eol);
+	put_yaml(s, hash, eol);
 	if (signature != NULL) {
 		hex_encode(hex, signature, SIGNATURE_BYTES);
 		buf_printf(&s->out,
@@ -349,6 +375,41 @@ compose(struct signing *s, const unsigned char *signature)
 		    eol, eol, s->key, eol, hex, eol);
 	}
 	buf_put(&s->out, rest, (size_t)(s->text + s->len - rest));
+}
+
+static void
+compose(struct signing *s, const unsigned char *signature)
+{
+	char hash[sizeof(FILES_KEY) + sizeof(s->files)];
+
+	snprintf(hash, sizeof(hash), FILES_KEY " %s", s->files);
+	compose_with(s, hash, signature);
+}
+
+/*
+ * With a comment in the place of our line there is no hash left, unless there
+ * is one in another form, which nothing here could replace.
+ */
+static int
+check_form(struct signing *s)
+{
+	struct manifest m = { 0 };
+	int status = EXIT_FINE;
+
+	compose_with(s, "#", NULL);
+	if (s->out.failed ||
+	    manifest_parse(s->out.data, s->out.len, &s->settings.policy,
+		registry_names(), CYBEROS_VERSION, &m) == -1) {
+		status = failed(s, EXIT_FAILED, "is too large, or out of memory");
+	} else if (m.files_line != 0) {
+		fprintf(stderr, "%s:%u:%u: " FILES_KEY " write key and value on "
+				"one line and the key without quotes, or "
+				"remove both; then sign again\n",
+		    s->shown, m.files_line, m.files_column);
+		status = failed(s, EXIT_INVALID, "is not signed");
+	}
+	manifest_clear(&m);
+	return status;
 }
 
 /* Is what was composed valid, and signed by this key ("" for none)? */
@@ -446,6 +507,9 @@ sign_it(struct signing *s)
 	if ((status = read_skill(s)) != EXIT_FINE ||
 	    (status = take_key(s)) != EXIT_FINE ||
 	    (status = hash_files(s)) != EXIT_FINE)
+		return status;
+	status = check_form(s);
+	if (status != EXIT_FINE)
 		return status;
 	compose(s, NULL);
 	status = check(s, "", &before);

@@ -157,6 +157,28 @@ sign "$S" --key "$K"
 is "$? $(grep -c '^x-files-sha256: [0-9a-f]*$' "$S/SKILL.md")" '0 1' \
     'a hash that stands elsewhere is replaced there'
 
+while IFS='|' read -r line; do
+	skill ok "$(printf '%b' "$line")" </dev/null
+	forms=$((${forms:-0} + 1))
+	bad_sign 6 'SKILL.md:[5-8]:[0-9]*: x-files-sha256: write key and value on' \
+	    "a hash in another form, $forms" "$S" --key "$K"
+done <<EOT
+"x-files-sha256": $(printf %064d 0)
+'x-files-sha256': $(printf %064d 0)
+? x-files-sha256\\n: $(printf %064d 0)
+x-files-sha256 : $(printf %064d 0)
+x-files-sha256:\\n  $(printf %064d 0)
+x-files-sha256:\\n  $(printf %064d 0)\\ntags: []
+x-files-sha256:\\n\\n# x\\n  $(printf %064d 0)
+x-files-sha256: >-\\n  $(printf %064d 0)
+x-files-sha256: a\\nx-files-sha256: b
+EOT
+skill ok '"x-files-sha256": a' </dev/null
+skill ok 'x-files-sha256:' 'x-files-sha256:a: b' </dev/null
+sign "$S" --key "$K"
+is "$? $(grep -c '^x-files-sha256:' "$S/SKILL.md")" '0 2' \
+    'one without a value gets one, another key stays'
+
 # --- CRLF, a byte order mark, no line end ---
 
 fresh
