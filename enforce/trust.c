@@ -97,38 +97,47 @@ base64_key(const char digits[44], unsigned char key[SIGNATURE_KEY])
 	return digits[43] == '=' && (bits & 3) == 0;
 }
 
-bool
+#define NO_KEY                                                                 \
+	"holds no Ed25519 public key in PEM form; name the .pub file that "    \
+	"`cyberos skill keygen` wrote"
+
+const char *
 trust_pem(const char *pem, size_t len, char key[65])
 {
-	const char *p, *end;
+	const char *p, *end, *last = pem + len;
 	char digits[PEM_DIGITS];
 	unsigned char raw[SIGNATURE_KEY];
 	size_t n = 0;
 
 	p = memmem(pem, len, PEM_BEGIN, strlen(PEM_BEGIN));
 	if (p == NULL)
-		return false;
+		return NO_KEY;
 	p += strlen(PEM_BEGIN);
-	end = memmem(p, len - (size_t)(p - pem), PEM_END, strlen(PEM_END));
+	/* Which of two was meant, nobody knows. */
+	if (memmem(p, (size_t)(last - p), PEM_BEGIN, strlen(PEM_BEGIN)) != NULL)
+		return "holds more than one key; write each into a file of its "
+		       "own, and name them all";
+	end = memmem(p, (size_t)(last - p), PEM_END, strlen(PEM_END));
 	for (; end != NULL && p < end; p++) {
 		if (*p == '\n' || *p == '\r' || *p == ' ' || *p == '\t')
 			continue;
 		if (n == sizeof(digits))
-			return false;
+			return NO_KEY;
 		digits[n++] = *p;
 	}
 	if (end == NULL || n != sizeof(digits) ||
 	    memcmp(digits, PEM_ED25519, strlen(PEM_ED25519)) != 0 ||
 	    !base64_key(digits + strlen(PEM_ED25519), raw))
-		return false;
+		return NO_KEY;
 	hex_encode(key, raw, sizeof(raw));
-	return true;
+	return NULL;
 }
 
 static int
 read_file(struct reading *r, struct trust_key *k, const struct yaml_item *item)
 {
 	char word[WORD_MAX], text[SIGNATURE_PEM_MAX];
+	const char *bad;
 	struct stat st;
 	ssize_t n = -1;
 	bool trusted = false;
@@ -151,11 +160,11 @@ read_file(struct reading *r, struct trust_key *k, const struct yaml_item *item)
 		    "%s: others than root can write it or a directory above "
 		    "it; change owner and mode, or move it",
 		    word);
-	if (!trust_pem(text, (size_t)n, k->key))
-		return refuse(r, item,
-		    "%s: holds no Ed25519 public key in PEM form; name the "
-		    ".pub file that `cyberos skill keygen` wrote",
-		    word);
+	/* Another key may stand in what was not read. */
+	bad = (size_t)n == sizeof(text) ? "is too long for a file with one key"
+					: trust_pem(text, (size_t)n, k->key);
+	if (bad != NULL)
+		return refuse(r, item, "%s: %s", word, bad);
 	k->file = strdup(item->text);
 	return k->file == NULL ? -1 : 0;
 }

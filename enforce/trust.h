@@ -46,10 +46,10 @@ int	trust_read(struct trust_list *, const struct yaml_item *,
 void	trust_clear(struct trust_list *);
 
 /*
- * The public key in a PEM text "PUBLIC KEY", as openssl-pkey(1) writes it for
- * Ed25519, in hex. False when it is none.
+ * The one public key in a PEM text "PUBLIC KEY", as openssl-pkey(1) writes it
+ * for Ed25519, in hex. NULL, or what is wrong with the file that holds it.
  */
-bool	trust_pem(const char *pem, size_t len, char key[65]);
+const char *trust_pem(const char *pem, size_t len, char key[65]);
 
 /*
  * May a skill with this valid manifest run, as far as signatures go? Each file

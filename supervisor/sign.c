@@ -215,6 +215,21 @@ failed(const struct signing *s, int status, const char *why)
 	return status;
 }
 
+/* Two keys: which one was meant, nobody knows. Each has the mark twice. */
+static bool
+has_one_key(const char *pem, size_t len)
+{
+	static const char mark[] = "PRIVATE KEY-----";
+	const char *p = pem, *end = pem + len;
+	size_t n = 0;
+
+	while ((p = memmem(p, (size_t)(end - p), mark, strlen(mark))) != NULL) {
+		p += strlen(mark);
+		n++;
+	}
+	return n <= 2;
+}
+
 static int
 read_key(struct signing *s)
 {
@@ -243,6 +258,14 @@ read_key(struct signing *s)
 			warn("%s", s->key_file);
 		else if (n == 0)
 			warnx("%s: %s", s->key_file, trouble(SIGNATURE_NO_KEY));
+		else if ((size_t)n == sizeof(s->pem) ||
+		    !has_one_key(s->pem, (size_t)n)) {
+			warnx("%s: is too long, or holds more than one "
+			      "private key; name a file with the one that is "
+			      "to sign",
+			    s->key_file);
+			n = 0;
+		}
 	}
 	close(fd);
 	s->pem_len = n > 0 ? (size_t)n : 0;

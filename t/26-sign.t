@@ -124,6 +124,10 @@ bad_sign 1 'empty\.key: holds no private key' 'an empty key' "$S" --key "$T/empt
 cp "$K.pub" "$T/k.pub"
 chmod 600 "$T/k.pub"
 bad_sign 1 'no private key' 'a public key' "$S" --key "$T/k.pub"
+(umask 077; cat "$K" "$T/other" >"$T/two"
+{ cat "$K"; yes | head -c 9000; cat "$T/other"; } >"$T/long")
+bad_sign 1 'two: .*more than one private key' 'two keys' "$S" --key "$T/two"
+bad_sign 1 'long: is too long' 'or what may be two' "$S" --key "$T/long"
 chmod 644 "$T/k"
 bad_sign 1 'chmod 600' 'a key that others can read' "$S" --key "$T/k"
 openssl genpkey -algorithm ed25519 -aes128 -pass pass:x -out "$T/locked" 2>/dev/null
@@ -542,6 +546,15 @@ config "$only" "trusted_keys: [$K]"
 run_config
 like "$RC $ERR" '^125 .*no Ed25519 public key' 'a private key is no public one'
 # It is out of reach.
+cat "$K.pub" "$T/other.pub" >"$T/keys/two.pub"
+config "$only" "trusted_keys: [$T/keys/two.pub]"
+run_config
+is "$RC" 125 'a file with two keys'
+like "$ERR" 'two.pub: holds more than one key; write each into a file' 'says so'
+{ cat "$K.pub"; yes | head -c 9000; cat "$T/other.pub"; } >"$T/keys/two.pub"
+run_config
+is "$RC" 125 'also when the second is far away'
+rm "$T/keys/two.pub"
 config "trusted_keys: [$T/keys/ann.pub, $T/keys/ann.pub]"
 skill reader 'allowed_tools: [Read, Bash]' "x-allowed-files: [\"$T/keys/**\"]" <<S
 #!/bin/sh

@@ -27,9 +27,10 @@ is_pem(const char *pem, const char *want, const char *name)
 	char key[65];
 
 	if (want == NULL)
-		ok(!trust_pem(pem, strlen(pem), key), "refused: %s", name);
+		ok(trust_pem(pem, strlen(pem), key) != NULL, "refused: %s", name);
 	else
-		ok(trust_pem(pem, strlen(pem), key) && strcmp(key, want) == 0,
+		ok(trust_pem(pem, strlen(pem), key) == NULL &&
+			strcmp(key, want) == 0,
 		    "%s", name);
 }
 
@@ -41,6 +42,8 @@ test_pem(void)
 	is_pem("-----BEGIN PUBLIC KEY-----\r\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7T"
 	       "\r\nyWQHOg7hcvPapiMlrwIaaPcHURo=\r\n-----END PUBLIC KEY-----",
 	    K1, "in several lines, CRLF");
+	is_pem(PEM PEM, NULL, "two keys");
+	is_pem(PEM "-----BEGIN PUBLIC KEY-----\n", NULL, "a key and a half");
 	is_pem("", NULL, "nothing");
 	is_pem("-----BEGIN PUBLIC KEY-----\n", NULL, "no end");
 	is_pem("-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyW"
