@@ -154,7 +154,8 @@ done
 	    '{[}],a/}/b' '**{/a}' '**{/a,/b}' '**{a}' '{**}' '{**}a' '{**}/a' \
 	    'a{**}' 'a/{**,b}' 'a{/**,b}' '{a/,b/}**' '{a/,b}**' \
 	    '{a}}' '{{a},b}' '{{a/,b},c}/**' '{{a}' '.{.}/b' '{a,b}{c,**}' \
-	    "$(long 1024 a)" "$(long 1025 a)" "/$(long 1023 a)" "/$(long 1024 a)"
+	    "$(long 1024 a)" "$(long 1025 a)" "/$(long 1023 a)" "/$(long 1024 a)" \
+	    "$(long 512 é)" "$(long 513 é)" "/$(long 512 é)"
 } | sort -u >"$T/globs"
 # As a scalar in quotes; the backslash of the vectors is written double.
 perl -ne 'chomp; s/"/\\"/g; print "allowed_memory_scopes\t[\"$_\"]\n",
@@ -215,7 +216,7 @@ ok "$?" 'hundreds of each were compared'
 is "$(grep '^vector-' "$T/listed" | tr '\n' ' ')" \
     'vector-effort-float vector-effort-hex vector-effort-octal vector-effort-plus ' \
     'of the vectors it takes four that we refuse: spellings of a number'
-# In these the rest is counting: braces in braces, ranges, numbers of the
+# In these the rest is counting: braces in braces, ranges, bytes, numbers of the
 # operator; or what braces and the text beside them say together.
 unseen=
 while IFS= read -r name; do
@@ -225,6 +226,7 @@ while IFS= read -r name; do
 	'x-memory-mb: 1440' | 'x-memory-mb: 1441') ;;
 	'x-max-processes: 1440' | 'x-max-processes: 1441') ;;
 	*'[z-a]"]' | *'"{{a}"]' | *'/{{a}"]') ;;
+	*ééé*) ;;
 	*'".{.}/b"]' | *'/.{.}/b"]' | *'{a,b}{c,**}"]') ;;
 	*) unseen="$unseen
 $line" ;;
