@@ -627,6 +627,7 @@ plan_any(struct broker *b)
 
 	p->best_effort = b->job.best_effort;
 	p->root = geteuid() == 0;
+	p->mounts = p->root && spawn_may_mount();
 	p->host_uid = geteuid();
 	p->host_gid = getegid();
 	p->broker_pid = getpid();

@@ -327,7 +327,7 @@ mount_tmp(const struct confine_plan *p)
 	    MS_NOSUID | MS_NODEV | MS_NOEXEC, p->tmp_options);
 }
 
-/* As an ordinary user, while the host's paths are there: what root is given. */
+/* Without root's rights, while the host's paths are there: what it is given. */
 static int
 take_binds(struct confine_plan *p)
 {
@@ -366,7 +366,7 @@ step_private_root(struct confine_plan *p)
 		return mount_tmp(p);
 	if (mkdir("skill", 0755) == -1)
 		return -1;
-	return p->root ? 0 : take_binds(p);
+	return p->mounts ? 0 : take_binds(p);
 }
 
 static int

@@ -83,6 +83,7 @@ struct confine_bind {
 struct confine_plan {
 	bool		 best_effort;
 	bool		 root;		/* we are host root */
+	bool		 mounts;	/* and may copy mounts: CAP_SYS_ADMIN */
 	bool		 namespaces;	/* set by spawn: all of them, or none */
 	uid_t		 host_uid;	/* what uid 1000 inside is outside */
 	gid_t		 host_gid;

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -375,7 +376,7 @@ take_bind(struct confine_bind *b, uid_t uid, int ours, struct maker *maker)
 static bool
 takes_trees(const struct confine_plan *p)
 {
-	return p->root && p->namespaces && !p->bash;
+	return p->mounts && p->namespaces && !p->bash;
 }
 
 /* The binds of a skill's sandbox, in the order in which their trees travel;
@@ -713,6 +714,18 @@ take_shares(struct confine_plan *p)
 	return result;
 }
 
+bool
+spawn_may_mount(void)
+{
+	struct __user_cap_header_struct head = {
+	    .version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &head, data) == 0 &&
+	       (data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &
+		   CAP_TO_MASK(CAP_SYS_ADMIN)) != 0;
+}
+
 void
 spawn_bind_init(struct confine_bind *b)
 {
@@ -755,7 +768,7 @@ drop_trees(struct confine_plan *p)
 	binds_of(p, binds);
 	for (i = 0; i < BINDS; i++)
 		close_fd(&binds[i]->tree_fd);
-	return p->root && p->namespaces && p->bash ? take_shares(p) : 0;
+	return p->mounts && p->namespaces && p->bash ? take_shares(p) : 0;
 }
 
 /*
@@ -805,9 +818,9 @@ has_filter(const struct spawned *s)
 void
 spawn_prepare(struct confine_plan *p, struct spawned *s)
 {
-	/* An ordinary user's init can show what it reaches by itself only, and
-	 * that ends with the old root. */
-	if (!p->root)
+	/* An init that is given nothing can show what it reaches by itself
+	 * only, and that ends with the old root. */
+	if (!p->mounts)
 		return;
 	begin_with(p, s, &tries[0], true);
 }

@@ -41,6 +41,9 @@ int	spawn_close_others(int *keep, size_t n);
 void	spawn_init(struct spawned *);
 void	spawn_clear(struct spawned *);
 
+/* For confine_plan.mounts: is CAP_SYS_ADMIN ours? */
+bool	spawn_may_mount(void);
+
 /*
  * What is to be shown: opened now, with its device and inode. path is
  * borrowed. 0 or -1 with errno; spawn_bind_clear takes an unfilled one too.

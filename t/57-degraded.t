@@ -3,6 +3,8 @@
 # are taken away by a filter that fails their system calls.
 . t/lib.sh
 . t/box.sh
+# shellcheck source=t/live.sh
+. t/live.sh
 
 case $(uname -m) in
 x86_64 | aarch64) ;;
@@ -429,6 +431,34 @@ if ! is_root && unshare -U --map-user=5000 --map-group=5000 --keep-caps \
 	    "and the sysctl is named"
 elif ! is_root; then # root's turn is below
 	skip "user.max_user_namespaces=0" "unshare(1) cannot do it here"
+fi
+
+# --- root that may not mount ---
+
+if is_root; then
+	skill shown <<'S'
+#!/bin/sh
+id -u
+ls -d /home /skill 2>/dev/null
+exit 0
+S
+	setpriv --bounding-set -sys_admin "$CYBEROS" skill broker run \
+	    --store "$STORE" --skills "$T/skills" --result "$T/result.json" shown \
+	    >"$T/out" 2>"$T/err" </dev/null
+	is "$? $(xargs <"$T/out")" "0 1000 /skill" "root without CAP_SYS_ADMIN: a skill runs"
+	is "$(jq -r '.sandbox | to_entries[] | select(.value != "active") | .key' "$T/result.json" |
+	    grep -Ev "^($EXTRAS)$")" "" "in a whole sandbox" || note "$(cat "$T/err")"
+	mkdir -m 755 "$T/given"
+	echo x >"$T/given/all"
+	echo y >"$T/given/own"
+	chmod 666 "$T/given/all"
+	chmod 600 "$T/given/own"
+	skill wire 'allowed_tools: [Bash]' "x-allowed-files: [\"$T/given/**\"]" <"$WIRE/main"
+	lines "Bash $(jq -nc --arg c "cd $T/given; cat all own; echo more >>all; ls /home" '{cmd: $c}')"
+	setpriv --bounding-set -sys_admin "$CYBEROS" skill broker run \
+	    --store "$STORE" --skills "$T/skills" wire <"$T/commands" >"$T/out" 2>"$T/err"
+	is "$(answer 1 .result.stdout) $(xargs <"$T/given/all")" "x x more" \
+	    "its Bash reads and writes what all may" || note "$(cat "$T/out" "$T/err")"
 fi
 
 # --- root that has only one uid ---
