@@ -282,6 +282,22 @@ open_result(struct run *r)
 	return no_output(r, "--result", r->result_path);
 }
 
+/* Two names of one file, which need not be there yet. */
+static bool
+is_same_file(const char *a, const char *b)
+{
+	const char *leaf_a = strrchr(a, '/'), *leaf_b = strrchr(b, '/');
+	char dir_a[PATH_MAX], dir_b[PATH_MAX];
+	struct stat st_a, st_b;
+
+	if (leaf_a == NULL || leaf_b == NULL || strcmp(leaf_a, leaf_b) != 0)
+		return false;
+	snprintf(dir_a, sizeof(dir_a), "%.*s/", (int)(leaf_a - a), a);
+	snprintf(dir_b, sizeof(dir_b), "%.*s/", (int)(leaf_b - b), b);
+	return stat(dir_a, &st_a) == 0 && stat(dir_b, &st_b) == 0 &&
+	       st_a.st_dev == st_b.st_dev && st_a.st_ino == st_b.st_ino;
+}
+
 static int
 open_otel_file(struct run *r)
 {
@@ -289,6 +305,14 @@ open_otel_file(struct run *r)
 
 	if (r->otel_path == NULL)
 		return 0;
+	if (r->result_path != NULL &&
+	    settings_absolute(r->otel_absolute, r->otel_path) == 0 &&
+	    is_same_file(r->result_absolute, r->otel_absolute)) {
+		invocation_give_up(&r->inv,
+		    "--otel-file %s: --result names the same file",
+		    r->otel_path);
+		return r->inv.result.exit_status;
+	}
 	if (settings_absolute(r->otel_absolute, r->otel_path) == -1 ||
 	    export_open_file(r->sup.export, r->otel_absolute, &unfinished) ==
 		-1)

@@ -117,6 +117,7 @@ struct supervise {
 	size_t waiting_bytes;
 	bool room;	   /* for events that can wait */
 	int signals;
+	bool unread;	   /* requests that could not be read */
 	bool cut;	   /* something accepted did not run to its end */
 	bool lost;	   /* nobody reads the events */
 	int64_t armed;
@@ -909,10 +910,18 @@ on_input(struct supervise *s)
 		err(EXIT_FAILED, NULL);
 	/* Nobody else reads there, so a read that poll allows does not wait. */
 	n = read(STDIN_FILENO, p, 65536);
-	if (n > 0)
+	if (n > 0) {
 		buf_advance(&s->line, (size_t)n);
-	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-		input_ended(s);
+		return;
+	}
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == -1) {
+		log_line(&s->sup.log, LOG_LEVEL_ERROR,
+		    "standard input cannot be read: %s", strerror(errno));
+		s->unread = true;
+	}
+	input_ended(s);
 }
 
 /* --- the end --- */
@@ -1344,6 +1353,9 @@ supervise_main(int argc, char **argv)
 {
 	struct supervise *s;
 	int status, i;
+	/* Later /dev/null stands in for what is closed. */
+	bool closed = fcntl(STDIN_FILENO, F_GETFD) == -1 ||
+		      fcntl(STDOUT_FILENO, F_GETFD) == -1;
 
 	s = calloc(1, sizeof(*s));
 	if (s == NULL || init(s) == -1)
@@ -1354,11 +1366,14 @@ supervise_main(int argc, char **argv)
 		free(s);
 		return status - 1;
 	}
-	status = prepare(s);
+	if (closed)
+		warnx("supervise reads requests from standard input and tells "
+		      "events on standard output; one of them is closed");
+	status = closed ? EXIT_FAILED : prepare(s);
 	if (status == 0) {
 		while (!is_over(s))
 			turn(s);
-		status = s->lost ? EXIT_FAILED
+		status = s->lost || s->unread ? EXIT_FAILED
 		    : s->cut	 ? EXIT_INTERRUPTED
 				 : EXIT_FINE;
 		report_close(&s->report);

@@ -191,6 +191,8 @@ stale 125 "a store that is a link" --store "$T/storelink" ok
 id=$(new_id)
 run "$R" --invocation "$id" ok
 stale 125 "an id that was used" --invocation "$id" ok
+mkdir -p "$T/dir"
+stale 125 "the same file for the traces" --otel-file "$T/dir/../${R##*/}" ok
 echo '{"outcome":"success","stale":true}' >"$R"
 run "$R" ok <"$T"
 is "$RC $(jq -r .outcome "$R")" "125 refused" "a directory as standard input"

@@ -526,6 +526,13 @@ done
 printf 'nonsense: 1\n' >"$T/bad.yaml"
 supervise --config "$T/bad.yaml" </dev/null
 is "$RC" 3 "configuration: exit 3"
+supervise <&-
+is "$RC $(wc -c <"$T/out" | tr -d ' ')" '1 0' "standard input is closed: that is an error"
+# shellcheck disable=SC2086 # options
+"$CYBEROS" skill broker supervise $base >&- 2>"$T/err" </dev/null
+is "$? $(grep -c 'standard output' "$T/err")" '1 1' "so is standard output"
+supervise <"$T"
+is "$RC $(grep -c 'cannot be read' "$T/err")" '1 1' "a standard input that cannot be read is told of"
 # shellcheck disable=SC3045 # dash and bash have it
 (ulimit -n 200; supervise --max 100 </dev/null; exit "$RC")
 is "$?" 1 "--max beyond the hard limit of descriptors is said at once"
