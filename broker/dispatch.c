@@ -13,6 +13,7 @@
 
 #include "audit/clock.h"
 #include "audit/json.h"
+#include "tools/match.h"
 #include "tools/registry.h"
 
 #define TOOL_NAME_SHOWN 64 /* of an unknown name, in an answer */
@@ -396,6 +397,7 @@ reply_refusal(const struct dispatch *d, const struct call *c, struct buf *reply)
 static void
 reply_outcome(const struct dispatch *d, const struct call *c, struct buf *reply)
 {
+	char detail[256];
 	struct buf data;
 
 	if (c->rpc.id == NULL)
@@ -413,7 +415,11 @@ reply_outcome(const struct dispatch *d, const struct call *c, struct buf *reply)
 	}
 	buf_init(&data, 4096);
 	data_text(&data, "tool", c->check.tool->name, 64);
-	data_text(&data, "detail", failure_detail(c->run.failure), 256);
+	if (c->run.failure == FAIL_INVALID_PATTERN)
+		match_trouble(c->run.error, detail, sizeof(detail));
+	else
+		strlcpy(detail, failure_detail(c->run.failure), sizeof(detail));
+	data_text(&data, "detail", detail, 256);
 	buf_putc(&data, '}');
 	rpc_error(reply, call_id(c), RPC_TOOL_FAILED,
 	    failure_word(c->run.failure), &data);

@@ -221,6 +221,7 @@ is "$(answer 7 .result.total) $(answer 8 .result.total) $(answer 9 .result.total
     "case M26: a text is no expression; links and what is not there hold nothing"
 is "$(said 10) $(said 11)" "-32603 $S $S -32603 $S $S" "there is no other memory"
 is "$(said 12)" "-32000 invalid_pattern -" "an expression that is none"
+like "$(answer 12 .error.data.detail)" '\(byte [0-9]+\)$' "and what is wrong with it, and where"
 unlike "$OUT" 'of hr|root:|hidden|hard' "case M24: nothing in the answers mentions hr"
 is "$(cat "$STORE/memories/hr/b")" 'needle of hr' "and it is as it was"
 for i in 1 2 3 4 5; do echo "needle $i" >>"$STORE/memories/ok/many"; done

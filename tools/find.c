@@ -757,13 +757,16 @@ search_lines(struct call *c, struct invocation *inv, const char *pattern,
     bool literal, bool memory)
 {
 	struct search s = {.memory = memory};
+	int trouble = 0;
 
-	s.match = match_new(pattern, literal, call_flag(c, "ignore_case"));
+	s.match = match_new(
+	    pattern, literal, call_flag(c, "ignore_case"), &trouble);
 	if (s.match != NULL)
 		search_run(&s, c, inv);
-	else if (errno == EINVAL)
+	else if (errno == EINVAL) {
 		call_fail(c, FAIL_INVALID_PATTERN);
-	else
+		c->run.error = trouble;
+	} else
 		call_fail_errno(c, errno);
 }
 

@@ -24,6 +24,7 @@
 #define STEPS_MAX 200000     /* of one match at one place */
 #define HEAP_MAX (16 * 1024) /* KiB */
 #define PATTERN_MAX 4096
+#define TROUBLE_PLACES 8192 /* more than a pattern has bytes */
 #define PLACES 32     /* where a match may begin, between looks at the clock */
 #define LINE_MS 100   /* of our own time, for one line */
 #define NEEDLE_MAX 32 /* of a text that every match holds */
@@ -296,7 +297,7 @@ set_needle(struct match *m, const char *pattern, bool literal, bool fold)
 /* --- the expression --- */
 
 static int
-compile(struct match *m, const char *pattern, bool literal, bool fold)
+compile(struct match *m, const char *pattern, bool literal, bool fold, int *trouble)
 {
 	uint32_t options =
 	    PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_USE_OFFSET_LIMIT;
@@ -317,6 +318,7 @@ compile(struct match *m, const char *pattern, bool literal, bool fold)
 	pcre2_compile_context_free(how);
 	if (m->code == NULL) {
 		errno = error == PCRE2_ERROR_HEAP_FAILED ? ENOMEM : EINVAL;
+		*trouble = -(error * TROUBLE_PLACES + (int)where);
 		return -1;
 	}
 	pcre2_pattern_info(m->code, PCRE2_INFO_FIRSTBITMAP, &m->first);
@@ -334,20 +336,36 @@ memory:
 }
 
 struct match *
-match_new(const char *pattern, bool literal, bool fold)
+match_new(const char *pattern, bool literal, bool fold, int *trouble)
 {
 	struct match *m = calloc(1, sizeof(*m));
-	int saved;
+	int saved, found = 0;
 
 	if (m == NULL)
 		return NULL;
 	if (set_needle(m, pattern, literal, fold) == 0 &&
-	    (m->exact || compile(m, pattern, literal, fold) == 0))
+	    (m->exact || compile(m, pattern, literal, fold, &found) == 0))
 		return m;
 	saved = errno;
 	match_free(m);
+	if (trouble != NULL)
+		*trouble = found;
 	errno = saved;
 	return NULL;
+}
+
+void
+match_trouble(int trouble, char *out, size_t size)
+{
+	char text[200];
+
+	if (trouble >= 0 ||
+	    pcre2_get_error_message(-trouble / TROUBLE_PLACES,
+		(PCRE2_UCHAR *)text, sizeof(text)) < 0) {
+		strlcpy(out, "it needs too much", size);
+		return;
+	}
+	snprintf(out, size, "%s (byte %d)", text, -trouble % TROUBLE_PLACES);
 }
 
 void

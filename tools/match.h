@@ -19,9 +19,14 @@ struct match;
 /*
  * literal: the pattern is a text. fold: upper and lower case alike. NULL with
  * errno EINVAL (it is no regular expression, or one that needs too much) or
- * ENOMEM.
+ * ENOMEM; after EINVAL *trouble, unless trouble is NULL, is a number for
+ * match_trouble, less than 0.
  */
-struct match *match_new(const char *pattern, bool literal, bool fold);
+struct match *match_new(const char *pattern, bool literal, bool fold,
+    int *trouble);
+
+/* What is wrong with a pattern, and where, in the library's words. */
+void	match_trouble(int trouble, char *out, size_t size);
 void match_free(struct match *);
 
 /*

@@ -138,7 +138,7 @@ test_random(void)
 		literal = random_below(4) == 0;
 		fold = random_below(2) == 0;
 		random_pattern(pattern, sizeof(pattern));
-		m = match_new(pattern, literal, fold);
+		m = match_new(pattern, literal, fold, NULL);
 		if (m == NULL)
 			continue;
 		valid++;
@@ -185,7 +185,7 @@ test_hostile(void)
 
 	memset(line, 'a', n);
 	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		m = match_new(patterns[i], false, false);
+		m = match_new(patterns[i], false, false, NULL);
 		if (m == NULL)
 			continue;
 		begun = own_ms();
@@ -197,12 +197,12 @@ test_hostile(void)
 		match_free(m);
 	}
 	is_int(slow, 0, "no expression takes long on a line");
-	m = match_new("(a+)+$", false, false);
+	m = match_new("(a+)+$", false, false, NULL);
 	is_int(match_line(m, line, n, &at, &cut), MATCH_TOO_COMPLEX,
 	    "(a+)+$ on 100 kB is too complex, not no");
 	ok(cut, "a long line is cut, and that is told");
 	match_free(m);
-	m = match_new("b", false, false);
+	m = match_new("b", false, false, NULL);
 	line[n - 1] = 'b';
 	ok(match_line(m, line, n, &at, &cut) == MATCH_YES && at == n - 1 &&
 		!cut,
@@ -232,7 +232,7 @@ try_one(const char *pattern, bool fold)
 	size_t n = 100000, i, at;
 	char *line = malloc(n + 4);
 	double begun = own_ms(), most = 0, took;
-	struct match *m = match_new(pattern, false, fold);
+	struct match *m = match_new(pattern, false, fold, NULL);
 	bool cut;
 
 	memset(line, 'a', n);
@@ -320,7 +320,7 @@ test_siblings(void)
 	    unit);
 	memset(huge, '.', 4097);
 	huge[4097] = '\0';
-	ok(match_new(huge, false, false) == NULL && errno == EINVAL,
+	ok(match_new(huge, false, false, NULL) == NULL && errno == EINVAL,
 	    "one of 4097 bytes is none");
 }
 
@@ -333,7 +333,7 @@ test_refused(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		struct match *m = match_new(patterns[i], false, false);
+		struct match *m = match_new(patterns[i], false, false, NULL);
 
 		if (m != NULL || errno != EINVAL)
 			printf("# %s\n", patterns[i]), taken++;
