@@ -7,7 +7,6 @@
  * what was found wrong stays found.
  */
 
-#include "audit/anchor.h"
 #include "audit/verify.h"
 
 #include <sys/file.h>
@@ -24,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "audit/anchor.h"
 #include "audit/buf.h"
 #include "audit/json.h"
 #include "audit/lines.h"

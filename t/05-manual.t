@@ -452,7 +452,7 @@ same 'broker(7): every group of calls that is recorded, with its calls' \
     "$(calls_of | sed -n '/^These are refused with$/,/^\.El/p' | awk '
 	function flush() { if (name != "") print name ":" calls }
 	/^\.It / { flush(); name = substr($0, 5); calls = ""; next }
-	/^\.Ic / && $2 != "prlimit64" && $2 != "clone" { calls = calls " " $2 }
+	/^\.Ic / && $2 != "prlimit64" && $2 != "clone" && $2 != "unshare" { calls = calls " " $2 }
 	END { flush() }' | grep -Ev '^(sockets|set-id bits and devices|terminals):')" \
     "$(groups NOTIFY)"
 missing=
