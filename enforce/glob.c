@@ -517,7 +517,7 @@ is_usual_address(int family, const char *host)
 static int
 host_lower(struct parser *ps)
 {
-	static const char name[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+	static const char name[] = "abcdefghijklmnopqrstuvwxyz0123456789-_.";
 	static const char address[] = "*:[]";
 	char c;
 	size_t i;
@@ -543,7 +543,7 @@ host_lower(struct parser *ps)
 		if (c == '\0' ||
 		    (strchr(name, c) == NULL && strchr(address, c) == NULL))
 			return refuse(ps,
-			    "a host glob has letters, digits, - . and * only: "
+			    "a host glob has letters, digits, - _ . and * only: "
 			    "write one glob for each host, as in "
 			    "*.example.com");
 		ps->host[i] = c;
@@ -1404,7 +1404,7 @@ glob_set_reaches(const struct glob_set *set, const char *dir, size_t len)
 	return false;
 }
 
-/* Letters, digits and dashes in labels that are neither empty nor too long. */
+/* Letters, digits, - and _ in labels that are neither empty nor too long. */
 static bool
 is_host_name(const char *host, size_t len)
 {
@@ -1420,7 +1420,8 @@ is_host_name(const char *host, size_t len)
 			continue;
 		}
 		if (!(host[i] >= 'a' && host[i] <= 'z') &&
-		    !(host[i] >= '0' && host[i] <= '9') && host[i] != '-')
+		    !(host[i] >= '0' && host[i] <= '9') && host[i] != '-' &&
+		    host[i] != '_')
 			return false;
 		if (++label > LABEL_MAX)
 			return false;

@@ -89,7 +89,7 @@ is_name(const char *host)
 			label = 0;
 			dotted = true;
 		} else if ((*p >= 'a' && *p <= 'z') ||
-			   (*p >= '0' && *p <= '9') || *p == '-') {
+			   (*p >= '0' && *p <= '9') || *p == '-' || *p == '_') {
 			if (++label > LABEL_MAX_LEN)
 				return false;
 		} else {

@@ -124,7 +124,8 @@ for v in example.com '*.example.com' '*' localhost LOCALHOST. '*:8443' \
     '**.example.com' '*.*' '*.' http://example.com example.com/x \
     user@example.com '[::1]' '[::1]:8443' ::1 2001:db8::1 '2001:DB8::1' \
     '[2001:db8::1]:8443' 'fe80::1%eth0' münchen.de xn--mnchen-3ya.de \
-    '{a,b}.com' 'a b.com' a_b.com "$(long 63 a).com" "$(long 64 a).com" \
+    '{a,b}.com' 'a b.com' a_b.com A_b.C_d:80 '_*_.com' a_b 'a|b.com' \
+    "$(long 63 _).com" "$(long 64 _).com" "$(long 63 a).com" "$(long 64 a).com" \
     "$(long 130 a.)com" "$(long 60 abc.)com" "$(long 70 abc.)com" '*a*b*.c.org' \
     "$(long 125 a.)com" "$(long 125 a.)com." "$(long 125 a.)coma" \
     "$(long 125 a.)coma." "$(long 125 a.)com:80" "$(long 31 a)*$(long 32 a).com" \

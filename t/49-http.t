@@ -183,6 +183,18 @@ is "$(rows skill.tool_call_completed '| select(.call >= 7 and .call <= 11) | .ou
 is "$(result calls) $(result denied)" '16 5' 'calls and refusals are counted once'
 verify_store 'the ledger holds'
 
+# --- a name with an underscore is a name ---
+
+calls --config "$CONF" -- "$TOOLS" "x-allowed-domains: ['a_b.localhost:$P1', '*:$P2']" <<EOT
+HttpFetch {"url":"http://A_b.localhost:$P1/"}
+HttpFetch {"url":"http://_c.a_b.localhost:$P2/"}
+HttpFetch {"url":"http://a-b.localhost:$P1/"}
+EOT
+is "$(nth 1 .result.status) $(nth 2 .result.status) $(nth 3 .error.data.reason)" \
+    '200 200 domain_violation' 'a host with an underscore is granted, by its name or by *'
+is "$(log | sed -n 's/  host: //p' | tr '\n' ' ')" \
+    "a_b.localhost:$P1 _c.a_b.localhost:$P2 " 'and sees its name'
+
 # --- an address has one spelling ---
 
 n=0
