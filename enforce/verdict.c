@@ -43,6 +43,18 @@ static const struct verdict_info reasons[REASON_COUNT] = {
 	[REASON_DOMAIN] = { "domain_violation", "domain_violation",
 	    "add the host to x-allowed-domains in SKILL.md; without a port "
 	    "only the scheme's own port is meant" },
+	[REASON_URL_USER] = { "domain_violation", "domain_violation",
+	    "take the user out of the URL; a password goes into a header field "
+	    "such as Authorization" },
+	[REASON_URL_HOST] = { "domain_violation", "domain_violation",
+	    "write the host as a full name or localhost, or as an address in "
+	    "its usual spelling without a zone, and no port 0; nothing else "
+	    "can be granted" },
+	[REASON_URL_SCHEME] = { "domain_violation", "domain_violation",
+	    "the server leads to something that is neither http nor https; "
+	    "that is not followed" },
+	[REASON_URL_DOWNGRADE] = { "domain_violation", "domain_violation",
+	    "the server leads from https to http; that is not followed" },
 	[REASON_DOMAIN_CEILING] = { "ceiling", "domain_violation",
 	    "the operator's ceiling leaves this host out; SKILL.md cannot "
 	    "widen it" },

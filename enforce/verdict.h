@@ -5,8 +5,8 @@
  * Why a call is refused. A refusal is a value, answered and recorded, never an
  * error path. The table in verdict.c holds for each reason its wire word, its
  * class (the JSON-RPC message) and the sentence that tells the author what to
- * change; protocol answers, rows, cyberos-broker(7) and the tests are made of
- * it (SPEC 5).
+ * change (some share a word and differ in that sentence); protocol answers,
+ * rows, cyberos-broker(7) and the tests are made of it (SPEC 5).
  */
 enum reason {
 	REASON_NONE,		/* not refused */
@@ -23,6 +23,10 @@ enum reason {
 	REASON_HARD_LINK,
 	REASON_PRIVILEGED_FILE,
 	REASON_DOMAIN,
+	REASON_URL_USER,	/* also domain_violation, as SPEC 5 has it: */
+	REASON_URL_HOST,	/* what no glob can grant */
+	REASON_URL_SCHEME,
+	REASON_URL_DOWNGRADE,
 	REASON_DOMAIN_CEILING,
 	REASON_ADDRESS_NOT_PUBLIC,
 	REASON_REQUEST_TOO_LARGE,

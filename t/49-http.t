@@ -195,6 +195,56 @@ is "$(nth 1 .result.status) $(nth 2 .result.status) $(nth 3 .error.data.reason)"
 is "$(log | sed -n 's/  host: //p' | tr '\n' ' ')" \
     "a_b.localhost:$P1 _c.a_b.localhost:$P2 " 'and sees its name'
 
+# --- a redirect as browsers read it ---
+
+calls --config "$CONF" -- "$TOOLS" "$HOSTS" <<EOT
+HttpFetch {"url":"$U1/to/302?$U2/a%20b"}
+HttpFetch {"url":"$U1/to/302?$U2/caf%C3%A9?q=%20%C3%A9%23f%20g"}
+HttpFetch {"url":"$U1/to/302?HTTP://LOCALHOST:$P2/c%20d"}
+HttpFetch {"url":"$U1/to/302?/caf%C3%A9%20e"}
+HttpFetch {"url":"$U1/to/302?http://localhost%20:$P2/"}
+HttpFetch {"url":"$U1/to/302?http://caf%C3%A9.localhost:$P2/"}
+HttpFetch {"url":"$U1/to/302?http://localhost:99999/"}
+HttpFetch {"url":"$U1/to/302?$U2/%01"}
+HttpFetch {"url":"$U1/to/302?http://localhost:$P3/a%20b"}
+HttpFetch {"url":"$U1/to/302?http://u@localhost:$P2/a%20b"}
+HttpFetch {"url":"$U1/to/302?mailto:a@b.example%20x"}
+EOT
+is "$(nth 1 .result.url) $(nth 2 .result.url)" "$U2/a%20b $U2/caf%C3%A9?q=%20%C3%A9#f%20g" \
+    'a blank and UTF-8 in a redirect are followed'
+is "$(nth 3 .result.url) $(nth 4 .result.status)" "$U2/c%20d 200" 'whoever writes the scheme in capitals'
+for i in 5 6 7 8; do
+	is "$(nth $i .error.message)" http_error "redirect $i is no URL"
+done
+is "$(nth 9 .error.data.reason) $(nth 10 .error.data.reason) $(nth 11 .error.data.reason)" \
+    'domain_violation domain_violation domain_violation' 'each is judged like a first request'
+is "$(rows skill.tool_denied '| [.violation, .call]' | tr '\n' ' ')" \
+    "[\"localhost:$P3\",9] [\"localhost:$P2\",10] [null,11] " 'and rows say what was refused'
+
+# --- what would help ---
+
+hint() { nth "$1" .error.data.hint; }
+calls --config "$CONF" -- "$TOOLS" "$HOSTS" <<EOT
+HttpFetch {"url":"http://other.example/"}
+HttpFetch {"url":"http://u@localhost:$P1/"}
+HttpFetch {"url":"http://127.1:$P1/"}
+HttpFetch {"url":"http://127.1:$P2/"}
+HttpFetch {"url":"http://intranet/"}
+HttpFetch {"url":"http://localhost:0/"}
+HttpFetch {"url":"$U1/to/302?http://u@localhost:$P1/"}
+HttpFetch {"url":"$U1/to/302?http://127.1:$P1/"}
+HttpFetch {"url":"$U1/to/302?http://127.1:$P2/"}
+HttpFetch {"url":"$U1/to/302?ftp://localhost/"}
+EOT
+is "$(printf '%s\n' "$OUT" | jq -r '"\(.error.message) \(.error.data.reason)"' | sort -u)" \
+    'domain_violation domain_violation' 'one word for all of them'
+like "$(hint 1)" '^add the host to x-allowed-domains' 'a host that is not granted'
+for i in 2 7; do like "$(hint $i)" '^take the user out' "a user ($i)"; done
+for i in 3 4 5 6 8 9; do
+	like "$(hint $i)" '^write the host as a full name' "what cannot be granted ($i)"
+done
+like "$(hint 10)" 'neither http nor https' 'another scheme'
+
 # --- an address has one spelling ---
 
 n=0
@@ -587,6 +637,7 @@ is "$(nth 5 .error.message)" tls_error 'one that vouches for itself'
 is "$(nth 6 .error.message)" tls_error 'TLS 1.1'
 is "$(grep -cE "^($3|$4|$5|$6) " "$T/tls/log")" 0 'got no request'
 is "$(nth 7 .error.data.reason) $(seen)" 'domain_violation 0' 'from https nothing leads to http'
+like "$(nth 7 .error.data.hint)" 'from https to http' 'and the hint says so'
 tls_calls "$CONF" "$@"
 is "$(nth 1 .error.message) $(nth 2 .error.message)" 'tls_error tls_error' \
     'the authorities of the system do not know it'

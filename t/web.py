@@ -58,7 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer(self):
         self.note()
         url = urllib.parse.urlsplit(self.path)
-        to = urllib.parse.unquote(url.query)
+        raw = urllib.parse.unquote_to_bytes(url.query)
+        to = raw.decode("latin-1")  # as http.server encodes header fields
         what = url.path.strip("/").split("/")
         if what[0] == "to":  # /to/STATUS?URL
             self.reply(int(what[1]), b"gone", Location=to)

@@ -11,6 +11,7 @@
 
 #include <sys/socket.h>
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,8 +219,10 @@ judge_url(const struct transfer *t, CURLU *u, struct host_target *at,
 	clean = host_clean(raw, at->host);
 	if (!clean) /* for the record */
 		strlcpy(at->host, raw, sizeof(at->host));
-	if (!clean || zone != NULL || at->port == 0)
+	if (!clean || zone != NULL || at->port == 0) {
+		*reason = REASON_URL_HOST;
 		goto out;
+	}
 	*reason = judge_target(t, at);
 	if (*reason == REASON_NONE)
 		ruling = put_host(u, raw, at->host) ? HTTP_MAY : HTTP_MALFORMED;
@@ -262,6 +265,13 @@ is_spelled(const char *text, struct host_target *at)
 	return false;
 }
 
+/* Is it granted, or could SKILL.md grant it? */
+static bool
+is_grantable(enum reason reason)
+{
+	return reason == REASON_NONE || reason == REASON_DOMAIN;
+}
+
 /*
  * Read a URL: on HTTP_MAY *url is its handle. A failed set would leave an
  * older URL in a handle, so each text gets a fresh one.
@@ -285,18 +295,20 @@ read_url(const struct transfer *t, const char *text, struct host_target *at,
 	    (int)curl_url_set(u, CURLUPART_URL, text, CURLU_DISALLOW_USER)) {
 	case CURLUE_OK:
 		ruling = judge_url(t, u, at, reason);
-		if (ruling == HTTP_MAY && !is_spelled(text, at)) {
+		if (is_grantable(*reason) && !is_spelled(text, at)) {
 			ruling = HTTP_REFUSED;
-			*reason = REASON_DOMAIN;
+			*reason = REASON_URL_HOST;
 		}
 		break;
 	case CURLUE_USER_NOT_ALLOWED:
 		note_host(text, at);
 		ruling = HTTP_REFUSED;
+		*reason = REASON_URL_USER;
 		break;
 	case CURLUE_BAD_HOSTNAME:
 	case CURLUE_BAD_IPV6:
 		ruling = HTTP_REFUSED;
+		*reason = REASON_URL_HOST;
 		break;
 	default:
 		break;
@@ -699,6 +711,50 @@ location_is_spelled(const struct transfer *t, struct host_target *at)
 	return true;
 }
 
+/* How much of a text is http:// or https://, in any case; 0: neither. */
+static size_t
+web_scheme(const char *text)
+{
+	if (strncasecmp(text, "http://", 7) == 0)
+		return 7;
+	return strncasecmp(text, "https://", 8) == 0 ? 8 : 0;
+}
+
+/* Does it name a scheme, and one that is not ours? */
+static bool
+is_foreign(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz"
+				"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
+
+	return n > 0 && text[n] == ':' && web_scheme(text) == 0;
+}
+
+/*
+ * A redirect as browsers read it: behind the authority, a blank or a byte that
+ * is not ASCII means its %XX. The library writes it so if it is relative only.
+ */
+static char *
+spell_out(const char *where)
+{
+	size_t i, n = 0, scheme = web_scheme(where);
+	size_t authority = scheme + strcspn(where + scheme, "/?#");
+	char *out = malloc(3 * strlen(where) + 1);
+	unsigned char c;
+
+	if (out == NULL)
+		return NULL;
+	for (i = 0; where[i] != '\0'; i++) {
+		c = (unsigned char)where[i];
+		if (i >= authority && (c == ' ' || c >= 0x80))
+			n += (size_t)snprintf(out + n, 4, "%%%02X", c);
+		else
+			out[n++] = i < scheme ? (char)tolower(c) : (char)c;
+	}
+	out[n] = '\0';
+	return out;
+}
+
 /* Where the answer sends us, judged like a first request. */
 static bool
 hop(struct transfer *t, CURLM *multi, const char *where, long status)
@@ -709,12 +765,17 @@ hop(struct transfer *t, CURLM *multi, const char *where, long status)
 
 	if (t->hops == HTTP_HOPS)
 		return fail(t, FAIL_HTTP_ERROR, CURLE_TOO_MANY_REDIRECTS);
-	if (read_url(t, where, &at, &reason, &url) != HTTP_MAY)
-		return deny(
-		    t, reason == REASON_NONE ? REASON_DOMAIN : reason, &at);
-	if ((t->target.https && !at.https) || !location_is_spelled(t, &at)) {
+	if (read_url(t, where, &at, &reason, &url) == HTTP_MALFORMED)
+		return is_foreign(where)
+			   ? deny(t, REASON_URL_SCHEME, &at)
+			   : fail(t, FAIL_HTTP_ERROR, CURLE_URL_MALFORMAT);
+	if (is_grantable(reason) && t->target.https && !at.https)
+		reason = REASON_URL_DOWNGRADE;
+	else if (is_grantable(reason) && !location_is_spelled(t, &at))
+		reason = REASON_URL_HOST;
+	if (reason != REASON_NONE) {
 		curl_url_cleanup(url);
-		return deny(t, REASON_DOMAIN, &at);
+		return deny(t, reason, &at);
 	}
 	t->hops++;
 	if (!same_origin(&t->target, &at))
@@ -759,7 +820,7 @@ transfer_ended(struct transfer *t, CURLM *multi, CURLcode code)
 		code = CURLE_OK;
 	else if (code == CURLE_OK)
 		curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &where);
-	copy = where == NULL || !is_redirect(status) ? NULL : strdup(where);
+	copy = where == NULL || !is_redirect(status) ? NULL : spell_out(where);
 	curl_multi_remove_handle(multi, t->easy);
 	if (t->overflow)
 		return fail(t, FAIL_TOO_LARGE, (int)code);

@@ -173,7 +173,7 @@ test_verdicts(void)
 	    " audit_unavailable audit_budget ";
 	const struct verdict_info *v;
 	char word[64];
-	int i, wrong = 0;
+	int i, j, wrong = 0;
 
 	for (i = 0; i < REASON_COUNT; i++) {
 		v = verdict_info((enum reason)i);
@@ -188,6 +188,14 @@ test_verdicts(void)
 			wrong++;
 	}
 	is_int(wrong, 0, "every reason has a word, a class and a sentence");
+	for (i = 0; i < REASON_COUNT; i++) {
+		for (j = 0; j < i; j++)
+			wrong += strcmp(verdict_info((enum reason)i)->hint,
+				     verdict_info((enum reason)j)->hint) == 0;
+		/* data.hint is cut there */
+		wrong += strlen(verdict_info((enum reason)i)->hint) > 256;
+	}
+	is_int(wrong, 0, "and that is its own, and no longer than an answer has it");
 }
 
 int
