@@ -382,7 +382,7 @@ ${CC:-cc} -std=c11 -O0 -w -D_GNU_SOURCE -I. -isystem /usr/include/bsd \
     -DLIBBSD_OVERLAY -DCYBEROS_VERSION='"0"' -DLIBEXECDIR='"/nowhere"' \
     -o "$T/tables" "$T/tables.c" audit/*.c \
     $(find enforce -name '*.c' ! -name '*_main.c') \
-    $(find tools -name '*.c' ! -name net_main.c ! -name transfer.c ! -name exporter.c) \
+    $(find tools -name '*.c' ! -name net_main.c ! -name transfer.c ! -name exporter.c ! -name unpack.c) \
     supervisor/telemetry.c supervisor/settings.c \
     -lpcre2-8 -lcjson -lyaml -lcrypto -lbsd -lseccomp -lm -lpthread >"$T/cc.out" 2>&1
 rc=$?

@@ -385,6 +385,73 @@ is "$(rows skill.tool_call_completed '| [.outcome, .error_message]' | sed -n 1,4
     '["timeout","timeout 28"] ["error","http_error 18"] ["error","http_error 1"] ["error","too_large 23"] ' \
     'rows have the word and the number of the library'
 
+# Answers as bytes, after which the connection is closed: what each is, as a
+# status and a body, or as the word.
+python3 - "$U1" >"$T/broken" <<'EOT'
+import gzip, json, sys, urllib.parse, zlib
+def case(wanted, head, body=b"", status=b"200 OK"):
+    text = b"HTTP/1.1 %s\r\n" % status + head + (b"\r\n" if head is not cut else b"") + body
+    url = sys.argv[1] + "/raw?" + urllib.parse.quote(text, safe="")
+    print(wanted + "\tHttpFetch " + json.dumps({"url": url}))
+def packed(coding, body, wanted, **more):
+    case(wanted, b"Content-Encoding: %s\r\n" % coding, body, **more)
+    case(wanted, b"Content-Encoding: %s\r\nContent-Length: %d\r\n" % (coding, len(body)), body, **more)
+cut = b"X-A: 1\r\nContent-Le"
+bare = zlib.compressobj(9, zlib.DEFLATED, -15)
+bare = bare.compress(b"bare") + bare.flush()
+one, two, framed = gzip.compress(b"one"), gzip.compress(b"two"), zlib.compress(b"framed")
+brotli = bytes.fromhex("0b028068656c6c6f03")
+twice = gzip.compress(one)
+# whole
+packed(b"GZip", one, "200 one")
+packed(b"gzip", one + two, "200 onetwo")
+packed(b"gzip", one + b"\0\0", "200 one")
+packed(b"deflate", framed, "200 framed")
+packed(b"deflate", bare, "200 bare")
+packed(b"br", brotli, "200 hello")
+packed(b"gzip, x-gzip", twice, "200 one")
+packed(b"gzip\r\nContent-Encoding: gzip", twice, "200 one")
+packed(b"identity", b"plain", "200 plain")
+packed(b"gzip", b"", "204 ", status=b"204 No")
+case("200 ", b"Content-Encoding: gzip\r\nContent-Length: 0\r\n")
+case("200 ", b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", b"0\r\n\r\n")
+case("200 hello", b"Transfer-Encoding: Chunked\r\n", b"5\r\nhello\r\n0\r\nContent-Encoding: gzip\r\n\r\n")
+case("200 one", b"Content-Encoding:\r\n gzip\r\n", one)
+# not
+for n in range(1, len(one)):
+    case("http_error", b"Content-Encoding: gzip\r\n", one[:n])
+packed(b"gzip", one[:20], "http_error")
+packed(b"gzip", one + two[:1], "http_error")
+packed(b"gzip", one[:-8] + b"\0\0\0\0" + one[-4:], "http_error")
+packed(b"deflate", b"x", "http_error")
+packed(b"deflate", framed[:-1], "http_error")
+packed(b"deflate", bare[:-1], "http_error")
+packed(b"br", b"xyz", "http_error")
+packed(b"br", brotli[:-1], "http_error")
+packed(b"gzip, gzip", twice[:-1], "http_error")
+packed(b"gzip, gzip", gzip.compress(one[:-1]), "http_error")
+packed(b"gzip, gzip, gzip", gzip.compress(twice), "http_error")
+packed(b"gzip", b"plain", "http_error")
+packed(b"else", b"plain", "http_error")
+case("http_error", b"Content-Encoding: gzip\r\n")
+case("http_error", b"Transfer-Encoding: gzip, chunked\r\n", b"%x\r\n%s\r\n0\r\n\r\n" % (len(one), one))
+case("http_error", cut)
+case("http_error", cut, status=b"302 Found\r\nLocation: /next")
+case("http_error", cut, status=b"103 Early\r\n\r\nHTTP/1.1 200 OK")
+case("http_error", b"", status=b"100 Continue")
+case("http_error", b"Content-Length: 99999999999999999999\r\n", b"hello")
+case("http_error", b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n0\r\n")
+EOT
+cut -f 2 "$T/broken" >"$T/broken-calls"
+calls --config "$CONF" -- "$TOOLS" "$HOSTS" <"$T/broken-calls"
+cut -f 1 "$T/broken" >"$T/wanted"
+printf '%s\n' "$OUT" | jq -r 'if .error then .error.message else "\(.result.status) \(.result.body)" end' >"$T/got"
+is "$(paste "$T/wanted" "$T/got" | awk -F '\t' '$1 != $2 { print NR, $0 }')" '' \
+    'an answer that breaks off is none, however it was packed'
+is "$(wc -l <"$T/got")" "$(wc -l <"$T/wanted")" 'and each has its own'
+is "$(rows skill.tool_call_completed '| .outcome' | sort | uniq -c | tr -s ' \n' ' ')" \
+    " $(grep -c http_error "$T/wanted") \"error\" $(grep -c '^20' "$T/wanted") \"success\" " 'and its row'
+
 # The spawner's child is its parent: it holds the uid as long as it lives.
 net_pid() {
 	for t_spawner in $(children "$(broker_pid)"); do
@@ -403,7 +470,7 @@ kib() { sed -n "s/^$2:[^0-9]*\([0-9]*\) kB/\1/p" "/proc/$1/status"; }
 # bounded: by the body, what it is copied to, and what the other side holds.
 cat >"$T/size.sh" <<'EOT'
 read -r begin
-for what in size/16777216 size/16777217 bomb endless heads/200 heads/100000; do
+for what in size/16777216 size/16777217 bomb endless empties heads/200 heads/100000; do
 	cyberos skill call HttpFetch "url=$1/$what" >/tmp/r 2>&1
 	printf '%s %s %s\n' "$what" "$(wc -c </tmp/r)" "$(tail -c 20 /tmp/r)"
 done
@@ -441,6 +508,7 @@ ok $? 'case S58: and so does the broker'
 is "$(head -n 4 "$T/out" | awk '{ print ($2 > 10000000 && $2 <= 16 * 1024 * 1024 + 1) }' | sort -u)" 1 \
     'large bodies come up to the limit of an answer'
 is "$(grep -c '"truncated":true}' "$T/out")" 4 'and say that they were cut'
+like "$(grep '^empties' "$T/out")" 'in circles$' 'much of nothing is not gone through'
 
 # --- the worker ---
 

@@ -24,6 +24,11 @@ def bomb():
     return b"\x1f\x8b\x08\0\0\0\0\0\0\x03" + part * 64
 
 
+def empties():
+    # Packed twice, and nothing at the end: members without a byte, for 1 GiB
+    return gzip.compress(gzip.compress(b"") * (1 << 20)) * 52
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -79,6 +84,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                        Content_Encoding="br")
         elif what[0] == "bomb":
             self.reply(200, bomb(), Content_Encoding="gzip")
+        elif what[0] == "empties":
+            self.reply(200, empties(), Content_Encoding="gzip, gzip")
         elif what[0] == "size":
             self.reply(200, b"x" * int(what[1]))
         elif what[0] == "bytes":
@@ -109,6 +116,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", "100")
             self.end_headers()
             self.wfile.write(b"half")
+            self.close_connection = True
+        elif what[0] == "raw":  # /raw?ALL-OF-THE-ANSWER
+            self.wfile.write(raw)
             self.close_connection = True
         elif what[0] == "garbage":
             self.wfile.write(b"no HTTP at all\r\n\r\n")

@@ -41,7 +41,8 @@ static const struct {
 	[FAIL_TOO_COMPLEX] = { "too_complex",
 	    "the expression takes too long on a line; make it simpler" },
 	[FAIL_HTTP_ERROR] = { "http_error",
-	    "the server's answer was cut off, is not HTTP or leads in circles" },
+	    "the server's answer was cut off, is not HTTP, cannot be unpacked "
+	    "or leads in circles" },
 	[FAIL_TLS_ERROR] = { "tls_error",
 	    "no secure connection: certificate, name or protocol do not fit" },
 	[FAIL_RESOLVE_ERROR] = { "resolve_error",

@@ -24,6 +24,8 @@
 #define PORT_HTTP 80
 #define PORT_HTTPS 443
 
+static bool keep_body(void *, const uint8_t *, size_t);
+
 struct transfer *
 transfer_new(const struct transfer_rules *rules, uint64_t id, cJSON *request,
     char *body, size_t body_len)
@@ -41,6 +43,7 @@ transfer_new(const struct transfer_rules *rules, uint64_t id, cJSON *request,
 	t->body = body;
 	t->body_len = body_len;
 	t->own_fields = true;
+	unpack_init(&t->unpack, keep_body, t);
 	buf_init(&t->headers, HTTP_HEADERS);
 	buf_init(&t->in, HTTP_BODY);
 	buf_init(&t->out, sizeof(struct http_head) + sizeof(t->result) +
@@ -59,6 +62,7 @@ transfer_free(struct transfer *t)
 	cJSON_Delete(t->request);
 	freezero(t->body, t->body_len);
 	curl_free(t->shown);
+	unpack_clear(&t->unpack);
 	buf_clear(&t->headers);
 	buf_clear(&t->in);
 	buf_clear(&t->out);
@@ -70,6 +74,14 @@ wanted(const struct transfer *t, const char *name)
 {
 	return cJSON_GetStringValue(
 	    cJSON_GetObjectItemCaseSensitive(t->request, name));
+}
+
+static bool
+is_head(const struct transfer *t)
+{
+	const char *method = wanted(t, "method");
+
+	return method != NULL && strcmp(method, "HEAD") == 0;
 }
 
 /* --- addresses --- */
@@ -402,6 +414,59 @@ put_field(struct buf *b, const char *line, size_t n)
 	buf_putc(b, '\n');
 }
 
+/* The field's value, if a line, which has n bytes, is such a field. */
+static const char *
+value_of(const char *line, size_t n, const char *name, size_t *len)
+{
+	size_t at = strlen(name);
+
+	if (n <= at || memcmp(line, name, at) != 0 || line[at] != ':')
+		return NULL;
+	*len = n - at - 1;
+	return line + at + 1;
+}
+
+/*
+ * The head is complete: how is the body packed, and does it say where it ends?
+ * Transfers are never packed: nobody has asked for it, and the library would
+ * not see the end of that.
+ */
+static bool
+end_head(struct transfer *t)
+{
+	const char *line = t->headers.data, *value, *end;
+	size_t left, n, len;
+
+	t->headed = true;
+	for (left = t->headers.len; left > 0; left -= n + 1, line += n + 1) {
+		end = memchr(line, '\n', left);
+		if (end == NULL) /* there was no memory for it */
+			return false;
+		n = (size_t)(end - line);
+		value = value_of(line, n, "content-encoding", &len);
+		if (value != NULL)
+			unpack_add(&t->unpack, value, len);
+		value = value_of(line, n, "content-length", &len);
+		t->framed = t->framed || value != NULL;
+		value = value_of(line, n, "transfer-encoding", &len);
+		if (value == NULL)
+			continue;
+		t->framed = true;
+		if (len != 7 || strncasecmp(value, "chunked", len) != 0)
+			t->unpack.failed = true;
+	}
+	return !t->unpack.failed;
+}
+
+static void
+begin_head(struct transfer *t, const char *line, size_t n)
+{
+	buf_reset(&t->headers);
+	unpack_clear(&t->unpack);
+	t->headed = false;
+	t->framed = n >= 6 && line[5] >= '2'; /* by frames */
+}
+
 static size_t
 take_header(char *line, size_t size, size_t n, void *arg)
 {
@@ -414,25 +479,35 @@ take_header(char *line, size_t size, size_t n, void *arg)
 		return 0;
 	}
 	if (is_status_line(line, n))
-		buf_reset(&t->headers);
+		begin_head(t, line, n);
+	else if (n > 0 && (*line == '\r' || *line == '\n'))
+		return t->headed || end_head(t) ? n : 0;
 	else if (n > 0)
 		put_field(&t->headers, line, n);
 	return n;
 }
 
-/* After decompression: this is what counts. */
 static size_t
 take_body(char *p, size_t size, size_t n, void *arg)
 {
 	struct transfer *t = arg;
-	size_t room = HTTP_BODY - t->in.len;
 
 	(void)size;
+	return unpack_put(&t->unpack, p, n) ? n : 0;
+}
+
+/* Unpacked: this is what counts. */
+static bool
+keep_body(void *arg, const uint8_t *p, size_t n)
+{
+	struct transfer *t = arg;
+	size_t room = HTTP_BODY - t->in.len;
+
 	if (n <= room)
-		return buf_put(&t->in, p, n) == 0 ? n : 0;
+		return buf_put(&t->in, p, n) == 0;
 	if (buf_put(&t->in, p, room) == 0)
 		t->result.truncated = 1;
-	return 0;
+	return false;
 }
 
 /* --- the request --- */
@@ -472,16 +547,16 @@ add_own_fields(struct transfer *t)
 	return true;
 }
 
-/* Is the type of the body among the skill's fields? */
+/* Is it among the skill's fields, and do these go along? */
 static bool
-own_type(const struct transfer *t)
+is_own(const struct transfer *t, const char *name)
 {
 	const cJSON *f;
 
 	cJSON_ArrayForEach (
 	    f, cJSON_GetObjectItemCaseSensitive(t->request, "headers")) {
-		if (strcasecmp(f->string, "content-type") == 0)
-			return true;
+		if (strcasecmp(f->string, name) == 0)
+			return t->own_fields;
 	}
 	return false;
 }
@@ -499,7 +574,10 @@ make_fields(struct transfer *t)
 	    !add_line(t, "traceparent", parent) ||
 	    (state != NULL && !add_line(t, "tracestate", state)))
 		return false;
-	if (t->post && !(t->own_fields && own_type(t)) &&
+	if (!is_own(t, "accept-encoding") &&
+	    !add_line(t, "Accept-Encoding", "gzip, br"))
+		return false;
+	if (t->post && !is_own(t, "content-type") &&
 	    !add_line(t, "Content-Type", type == NULL ? "" : type))
 		return false;
 	return !t->own_fields || add_own_fields(t);
@@ -508,7 +586,6 @@ make_fields(struct transfer *t)
 static bool
 set_method(struct transfer *t)
 {
-	const char *method = wanted(t, "method");
 	CURL *e = t->easy;
 
 	if (t->post)
@@ -517,7 +594,7 @@ set_method(struct transfer *t)
 			   (curl_off_t)t->body_len) == CURLE_OK &&
 		       curl_easy_setopt(e, CURLOPT_POSTFIELDS,
 			   t->body == NULL ? "" : t->body) == CURLE_OK;
-	if (method != NULL && strcmp(method, "HEAD") == 0)
+	if (is_head(t))
 		return curl_easy_setopt(e, CURLOPT_NOBODY, 1L) == CURLE_OK;
 	return curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) == CURLE_OK;
 }
@@ -564,7 +641,8 @@ set_rules(struct transfer *t)
 	CURLcode c = transfer_strict(e, &t->rules->ca) ? CURLE_OK
 						       : CURLE_FAILED_INIT;
 
-	SET(CURLOPT_ACCEPT_ENCODING, "gzip, br");
+	/* A length that no number holds is an error then, and not ignored. */
+	SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)INT64_MAX);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_OPENSOCKETDATA, t);
 	SET(CURLOPT_PREREQFUNCTION, before_request);
@@ -593,7 +671,9 @@ begin(struct transfer *t, CURLM *multi)
 	CURL *e = t->easy;
 
 	t->vetoed = false;
+	t->headed = false;
 	buf_reset(&t->headers);
+	unpack_clear(&t->unpack);
 	buf_reset(&t->in);
 	curl_easy_reset(e);
 	if (!set_rules(t) || !make_fields(t) || !set_method(t) ||
@@ -807,6 +887,29 @@ transfer_start(struct transfer *t, CURLM *multi)
 	return true;
 }
 
+/* Is all of the answer there? The library looks at lengths and chunks. */
+static bool
+is_whole(const struct transfer *t, long status)
+{
+	if (!t->headed || status < 200 || !unpack_whole(&t->unpack))
+		return false;
+	return unpack_some(&t->unpack) || t->framed || is_head(t) ||
+	       status == 204 || status == 304;
+}
+
+/* What became of it, by what the library says and what we have seen. */
+static CURLcode
+ending(const struct transfer *t, CURLcode code, long status)
+{
+	if (code == CURLE_WRITE_ERROR && t->result.truncated)
+		return CURLE_OK;
+	if (code == CURLE_WRITE_ERROR && t->unpack.failed)
+		return CURLE_BAD_CONTENT_ENCODING;
+	if (code == CURLE_OK && !is_whole(t, status))
+		return CURLE_PARTIAL_FILE;
+	return code;
+}
+
 bool
 transfer_ended(struct transfer *t, CURLM *multi, CURLcode code)
 {
@@ -816,9 +919,8 @@ transfer_ended(struct transfer *t, CURLM *multi, CURLcode code)
 
 	t->running = false;
 	curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &status);
-	if (code == CURLE_WRITE_ERROR && t->result.truncated)
-		code = CURLE_OK;
-	else if (code == CURLE_OK)
+	code = ending(t, code, status);
+	if (code == CURLE_OK && !t->result.truncated)
 		curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &where);
 	copy = where == NULL || !is_redirect(status) ? NULL : spell_out(where);
 	curl_multi_remove_handle(multi, t->easy);

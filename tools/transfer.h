@@ -13,6 +13,7 @@
 #include "enforce/glob.h"
 #include "enforce/host.h"
 #include "tools/http.h"
+#include "tools/unpack.h"
 
 /* One HTTP call in the net worker: the URL's reading, its hops, its answer. */
 
@@ -46,6 +47,9 @@ struct transfer {
 	bool		 vetoed;	/* an address of this hop */
 	bool		 overflow;	/* too many header bytes */
 	size_t		 seen;		/* header bytes */
+	bool		 headed;	/* the head of the answer is there */
+	bool		 framed;	/* and says where the body ends */
+	struct unpack	 unpack;
 	struct buf	 headers;
 	struct buf	 in;		/* the body */
 	struct http_result result;
