@@ -54,7 +54,7 @@ NET_SRC = tools/net_main.c tools/transfer.c tools/unpack.c tools/exporter.c
 NET_OBJ = $(NET_SRC:%.c=$(B)/%.o) $(patsubst %,$(B)/%.o,audit/buf audit/clock \
 	audit/json audit/ring audit/span audit/trace enforce/fdpass enforce/fence enforce/filter enforce/filters enforce/glob \
 	enforce/host enforce/landlock enforce/route)
-NET_LIBS = -lcurl -lbrotlidec -lz -lcjson -lbsd -lm
+NET_LIBS = -lcurl -lssl -lbrotlidec -lz -lcjson -lbsd -lm
 # So is cyberos-ed25519: the library's keys would make each start dearer.
 ED25519 = $(dir $(BIN))libexec/cyberos/cyberos-ed25519
 ED25519_OBJ = $(B)/enforce/ed25519_main.o

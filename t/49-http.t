@@ -15,11 +15,13 @@ WEB_PY=$PWD/t/web.py
 (cd "$T" && exec python3 "$WEB_PY" . 3) &
 WEB=$!
 NGINX=
+TLS=
 # shellcheck disable=SC2317 # the trap calls it
 http_end() {
 	status=$?
 	kill "$WEB" 2>/dev/null
 	[ -z "$NGINX" ] || kill "$NGINX" 2>/dev/null
+	[ -z "$TLS" ] || kill "$TLS" 2>/dev/null
 	wait 2>/dev/null
 	(exit "$status")
 	box_end
@@ -709,6 +711,25 @@ like "$(nth 7 .error.data.hint)" 'from https to http' 'and the hint says so'
 tls_calls "$CONF" "$@"
 is "$(nth 1 .error.message) $(nth 2 .error.message)" 'tls_error tls_error' \
     'the authorities of the system do not know it'
+
+# How a connection ends, and who is asked for a certificate.
+TLS_PY=$PWD/t/tls.py
+(cd "$T" && exec python3 "$TLS_PY" . tls/good.pem tls/good.key) &
+TLS=$!
+until_true test -s "$T/tls-ports" || exit 99
+for p in $(cat "$T/tls-ports"); do
+	printf 'HttpFetch {"url":"https://localhost:%s/"}\n' "$p"
+done >"$T/tls-calls"
+calls --config "$T/tls.yaml" -- "$TOOLS" \
+    "x-allowed-domains: ['localhost:$(sed "s/ /', 'localhost:/g" "$T/tls-ports")']" <"$T/tls-calls"
+is "$(nth 1 .result.body) $(nth 2 .result.body) $(nth 7 .result.body)" 'partial partial partial' \
+    'a body that ends with its connection, or with its stream'
+is "$(printf '%s\n' "$OUT" | sed -n 3,6p | jq -r .error.message | uniq -c | tr -s ' ')" ' 4 http_error' \
+    'one that was cut where TLS was not closed, or within its stream, is none'
+is "$(nth 8 .error.message)" http_error 'nor is a reset'
+is "$(nth 9 .error.message) $(nth 10 .error.message)" 'tls_error tls_error' \
+    'a server that wants a certificate of ours gets none'
+
 printf 'http_allow_addresses: []\nca_file: %s/none.pem\n' "$T" >"$T/bad.yaml"
 calls --config "$T/bad.yaml" -- "$TOOLS" "$TLS_HOSTS" </dev/null
 is "$RC" 125 'without the authorities that the operator named nothing starts'

@@ -189,6 +189,10 @@ settle(struct net *n)
 	n->rules.route_fd = route_open();
 	if (n->rules.route_fd == -1)
 		err(1, "netlink");
+	/* What transfer.c does to a connection with TLS, it does to OpenSSL. */
+	if (curl_global_sslset(CURLSSLBACKEND_OPENSSL, NULL, NULL) !=
+	    CURLSSLSET_OK)
+		errx(1, "libcurl: has no OpenSSL");
 	if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
 		errx(1, "libcurl");
 	n->multi = curl_multi_init();
@@ -460,6 +464,7 @@ main(int argc, char **argv)
 	memset(&n, 0, sizeof(n));
 	TAILQ_INIT(&n.calls);
 	TAILQ_INIT(&n.answers);
+	n.rules.calls = &n.calls;
 	buf_init(&n.in, sizeof(struct http_head) + MESSAGE_MAX + CHUNK);
 	buf_init(&n.verdicts, CONFIG_MAX);
 	if (geteuid() == 0)

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <openssl/ssl.h>
+
 #include "audit/clock.h"
 #include "enforce/route.h"
 
@@ -119,6 +121,66 @@ open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
+/*
+ * What a server says of its end of a TLS connection, to the calls that are on
+ * it. The library takes a line that was cut for one that was closed, and since
+ * TLS 1.3 the refusal of a client without certificate for a broken answer.
+ */
+static void
+take_alert(const SSL *tls, int where, int alert)
+{
+	const SSL_CTX *context = SSL_get_SSL_CTX(tls);
+	struct transfer_list *calls = SSL_CTX_get_app_data(context);
+	struct transfer *t;
+
+	if (where != SSL_CB_READ_ALERT)
+		return;
+	TAILQ_FOREACH (t, calls, next) {
+		if (!t->running || t->tls != context)
+			continue;
+		t->tls_closed = (alert & 0xff) == SSL_AD_CLOSE_NOTIFY;
+		t->tls_refused = alert >> 8 == SSL3_AL_FATAL;
+	}
+}
+
+static void
+on_tls(struct transfer *t, const void *context)
+{
+	t->tls = context;
+	t->tls_closed = t->tls_refused = false;
+}
+
+/* A new connection, which may outlive the call; each has its own context. */
+static CURLcode
+watch_tls(CURL *e, void *context, void *arg)
+{
+	struct transfer *t = arg;
+
+	(void)e;
+	on_tls(t, context);
+	SSL_CTX_set_info_callback(context, take_alert);
+	return SSL_CTX_set_app_data(context, t->rules->calls) == 1
+		   ? CURLE_OK
+		   : CURLE_OUT_OF_MEMORY;
+}
+
+/* The connection may be one that another call has made. */
+static bool
+find_tls(struct transfer *t)
+{
+	struct curl_tlssessioninfo *info = NULL;
+	const void *context;
+
+	if (curl_easy_getinfo(t->easy, CURLINFO_TLS_SSL_PTR, &info) !=
+		CURLE_OK ||
+	    info->internals == NULL)
+		return false;
+	context = SSL_get_SSL_CTX(info->internals);
+	if (t->tls != context)
+		on_tls(t, context);
+	return true;
+}
+
 /* Each request, on an old connection too. */
 static int
 before_request(
@@ -131,11 +193,13 @@ before_request(
 	(void)local;
 	(void)peer_port;
 	(void)local_port;
-	if (host_literal(peer, &ss) &&
-	    address_allowed(t->rules, (struct sockaddr *)&ss, &away))
-		return CURL_PREREQFUNC_OK;
-	t->vetoed = true;
-	return CURL_PREREQFUNC_ABORT;
+	if (!host_literal(peer, &ss) ||
+	    !address_allowed(t->rules, (struct sockaddr *)&ss, &away)) {
+		t->vetoed = true;
+		return CURL_PREREQFUNC_ABORT;
+	}
+	return !t->target.https || find_tls(t) ? CURL_PREREQFUNC_OK
+					       : CURL_PREREQFUNC_ABORT;
 }
 
 /* --- the URL --- */
@@ -643,6 +707,8 @@ set_rules(struct transfer *t)
 
 	/* A length that no number holds is an error then, and not ignored. */
 	SET(CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)INT64_MAX);
+	SET(CURLOPT_SSL_CTX_FUNCTION, watch_tls);
+	SET(CURLOPT_SSL_CTX_DATA, t);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_OPENSOCKETDATA, t);
 	SET(CURLOPT_PREREQFUNCTION, before_request);
@@ -672,6 +738,7 @@ begin(struct transfer *t, CURLM *multi)
 
 	t->vetoed = false;
 	t->headed = false;
+	on_tls(t, NULL);
 	buf_reset(&t->headers);
 	unpack_clear(&t->unpack);
 	buf_reset(&t->in);
@@ -893,8 +960,10 @@ is_whole(const struct transfer *t, long status)
 {
 	if (!t->headed || status < 200 || !unpack_whole(&t->unpack))
 		return false;
-	return unpack_some(&t->unpack) || t->framed || is_head(t) ||
-	       status == 204 || status == 304;
+	if (t->framed || is_head(t) || status == 204 || status == 304)
+		return true;
+	/* Only the end of the connection ends it. */
+	return unpack_some(&t->unpack) && (t->tls_closed || !t->target.https);
 }
 
 /* What became of it, by what the library says and what we have seen. */
@@ -930,6 +999,8 @@ transfer_ended(struct transfer *t, CURLM *multi, CURLcode code)
 		code == CURLE_ABORTED_BY_CALLBACK) &&
 	    t->vetoed)
 		return deny(t, REASON_ADDRESS_NOT_PUBLIC, &t->target);
+	if (code != CURLE_OK && status == 0 && t->tls_refused)
+		return fail(t, FAIL_TLS_ERROR, (int)code);
 	if (code != CURLE_OK)
 		return fail(t, failure_of(code), (int)code);
 	if (copy == NULL)

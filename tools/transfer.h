@@ -19,12 +19,15 @@
 
 #define TRANSFER_LISTS	3	/* the skill's and two ceilings */
 
+TAILQ_HEAD(transfer_list, transfer);
+
 struct transfer_rules {
 	struct glob_set	*lists[TRANSFER_LISTS];	/* all must match */
 	size_t		 lists_n;
 	struct host_network *networks;	/* that the operator allows */
 	size_t		 networks_n;
 	struct curl_blob ca;		/* len 0: the system's */
+	struct transfer_list *calls;	/* all that run are in it */
 	int		 route_fd;
 };
 
@@ -50,6 +53,9 @@ struct transfer {
 	bool		 headed;	/* the head of the answer is there */
 	bool		 framed;	/* and says where the body ends */
 	struct unpack	 unpack;
+	const void	*tls;		/* context of its connection; to compare */
+	bool		 tls_closed;	/* the server said that it ends */
+	bool		 tls_refused;	/* or that it will have none of us */
 	struct buf	 headers;
 	struct buf	 in;		/* the body */
 	struct http_result result;
@@ -57,8 +63,6 @@ struct transfer {
 	struct buf	 out;		/* the answer but its body */
 	size_t		 sent;		/* of out and in */
 };
-
-TAILQ_HEAD(transfer_list, transfer);
 
 /*
  * For each of our handles: HTTP alone, no proxy, password file or redirect, and
