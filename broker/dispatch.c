@@ -316,10 +316,11 @@ is_folded(struct dispatch *d, const struct call *c)
 {
 	enum reason reason = c->check.verdict.reason;
 	const char *tool = c->rpc.tool, *violation = c->check.on.name;
-	const struct tool *known = registry_find(tool);
+	const struct tool *known;
 	int64_t now = clock_boot();
 
 	if (reason == REASON_AUDIT_BUDGET) {
+		known = registry_find(tool); /* one that was read whole */
 		d->fold.over[known == NULL ? 0 : registry_index(known) + 1]++;
 		return true;
 	}
