@@ -319,11 +319,17 @@ span_begin(struct buf *b, const char *resource, size_t len)
 			   CYBEROS_VERSION "\"},\"spans\":[");
 }
 
-int
-span_put(struct buf *b, const struct span *s, const struct span_limits *limits)
+static void
+put_comma(struct buf *b)
 {
 	if (b->len > 0 && b->data[b->len - 1] != '[')
 		buf_putc(b, ',');
+}
+
+static void
+put_call(struct buf *b, const struct span *s, const struct span_limits *limits)
+{
+	put_comma(b);
 	put_head(b, s, s->span_id, s->parent_id, names[s->what],
 	    s->what == SPAN_CALL ? SPAN_SERVER : SPAN_INTERNAL, s->remote);
 	put_times(b, s->start, s->end);
@@ -331,15 +337,28 @@ span_put(struct buf *b, const struct span *s, const struct span_limits *limits)
 	put_link(b, s);
 	put_status(b, s);
 	buf_putc(b, '}');
-	if (s->tool_span[0] == '\0')
-		return b->failed ? -1 : 0;
-	buf_putc(b, ',');
+}
+
+static void
+put_tool(struct buf *b, const struct span *s, const struct span_limits *limits)
+{
+	put_comma(b);
 	put_head(b, s, s->tool_span_id, s->span_id, s->tool_span, s->tool_kind,
 	    false);
 	put_times(b, s->tool_start, s->tool_end);
 	put_attributes(b, s, SPAN_TOOL, limits);
 	put_status(b, s);
 	buf_putc(b, '}');
+}
+
+int
+span_put(struct buf *b, const struct span *s, unsigned skip, unsigned n,
+    const struct span_limits *limits)
+{
+	if (skip == 0 && n > 0)
+		put_call(b, s, limits);
+	if (skip + n > 1)
+		put_tool(b, s, limits);
 	return b->failed ? -1 : 0;
 }
 

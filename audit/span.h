@@ -95,12 +95,14 @@ struct span_limits {
 };
 
 /*
- * One ExportTraceServiceRequest in OTLP JSON: begin, then each record, then
- * end. resource is the text of a JSON array of attributes, as span_text makes
- * them. 0, or -1 with errno; the buffer is marked as failed then.
+ * One ExportTraceServiceRequest in OTLP JSON: begin, then of each record the n
+ * spans after the first skip, then end. resource is the text of a JSON array of
+ * attributes, as span_text makes them. 0, or -1 with errno; the buffer is marked
+ * as failed then.
  */
 int	span_begin(struct buf *, const char *resource, size_t len);
-int	span_put(struct buf *, const struct span *, const struct span_limits *);
+int	span_put(struct buf *, const struct span *, unsigned skip, unsigned n,
+	    const struct span_limits *);
 int	span_end(struct buf *);
 
 /* One attribute of text, {"key":...,"value":{"stringValue":...}}. */

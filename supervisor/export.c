@@ -677,6 +677,32 @@ put_line(struct export *e, struct buf *line, unsigned spans)
 	buf_reset(line);
 }
 
+/* Into the line that has *n; one that is full is written. */
+static void
+put_record(struct export *e, struct buf *line, unsigned *n,
+    const struct span *s)
+{
+	unsigned done, more;
+
+	if (!span_valid(s)) {
+		e->file.failed++;
+		return;
+	}
+	for (done = 0; done < span_count(s); done += more) {
+		if (*n == 0)
+			span_begin(line, e->resource.data, e->resource.len);
+		more = span_count(s) - done;
+		if (more > e->batch - *n)
+			more = e->batch - *n;
+		span_put(line, s, done, more, &e->limits);
+		*n += more;
+		if (*n == e->batch) {
+			put_line(e, line, *n);
+			*n = 0;
+		}
+	}
+}
+
 /* A line for each batch of what waits, and this one behind it. */
 static void
 write_spans(struct export *e, const struct span *last)
@@ -686,32 +712,14 @@ write_spans(struct export *e, const struct span *last)
 	/* As many as the queue holds: a broker that puts without end does not
 	 * keep us here. */
 	unsigned n = 0, left = e->queue;
-	bool more;
 
 	buf_init(&line, REQUEST_MAX);
-	for (;;) {
-		more = left > 0 && ring_take(e->file.ring, &s);
-		left -= more;
-		if (!more && last != NULL) {
-			s = *last;
-			last = NULL;
-			more = true;
-		}
-		if (n > 0 && (!more || n + span_count(&s) > e->batch)) {
-			put_line(e, &line, n);
-			n = 0;
-		}
-		if (!more)
-			break;
-		if (!span_valid(&s)) {
-			e->file.failed++;
-			continue;
-		}
-		if (n == 0)
-			span_begin(&line, e->resource.data, e->resource.len);
-		span_put(&line, &s, &e->limits);
-		n += span_count(&s);
-	}
+	while (left-- > 0 && ring_take(e->file.ring, &s))
+		put_record(e, &line, &n, &s);
+	if (last != NULL)
+		put_record(e, &line, &n, last);
+	if (n > 0)
+		put_line(e, &line, n);
 	buf_clear(&line);
 }
 

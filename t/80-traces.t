@@ -226,6 +226,14 @@ is "$(named skill.invocation .attributes.outcome)" refused 'and a refused invoca
 
 # --- the file itself ---
 
+rm -f "$F"
+OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1 calls "{\"tool\":\"Read\",\"args\":{\"path\":\"$D/file-name.txt\"}}"
+is "$(jq -c '[.resourceSpans[].scopeSpans[].spans[].name]' "$F" | sort)" \
+    '["skill.broker.tool_call"]
+["skill.frontmatter.validate"]
+["skill.invocation"]
+["skill.tool.file.read"]' 'a line has no more spans than it may, of a call and its tool neither'
+
 is "$(stat -c '%F %h' "$F")" 'regular file 1' 'it is a file'
 broker_run --otel-file "$T" broken
 is "$RC" 125 'a directory is no place for it'

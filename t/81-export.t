@@ -96,6 +96,11 @@ is "$("$NODE" t/otlp.js "$T/file" "$MODULES")" "$FEW" 'and it decodes as well'
 is "$(jq -rc '.body.resourceSpans[].resource.attributes[] | select(.key == "service.name") | .value.stringValue' "$C/bodies" | sort -u)" \
     mine 'under the name of the variable'
 
+collector 200
+OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1 broker_run few
+is "$(requests .spans | sort | uniq -c | tr -s ' ') $(spans .spanId | sort -u | wc -l)" " $FEW 1 $FEW" \
+    'a request has no more than it may, of a call and its tool neither'
+
 # --- one that does not take all of it, or not yet ---
 
 collector 'partial 3' 200

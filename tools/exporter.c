@@ -84,8 +84,8 @@ struct exporter {
 	/* the queues */
 	struct queue_list queues;
 	size_t queues_n;
-	struct span held; /* taken, and too much for the batch before */
-	bool have_held;
+	struct span held;   /* taken, and more than the batch before had room for */
+	unsigned held_sent; /* so many of its spans; 0: there is none */
 	bool due;	/* something waits */
 	int64_t due_at; /* clock_boot: look then */
 	struct buf metrics; /* the newest that has not been sent */
@@ -322,18 +322,20 @@ drop_queue(struct exporter *e, struct queue *q)
 }
 
 /*
- * One more record that can be believed. Each queue has its turn, whatever the
- * others have; a queue of what cannot be believed is not read without end.
+ * One more record that can be believed, and how many of its spans are sent. Each
+ * queue has its turn, whatever the others have; a queue of what cannot be
+ * believed is not read without end.
  */
 static bool
-take(struct exporter *e, struct span *s)
+take(struct exporter *e, struct span *s, unsigned *sent)
 {
 	struct queue *q, *after;
 	unsigned bad = 0;
 
-	if (e->have_held) {
+	*sent = e->held_sent;
+	if (e->held_sent > 0) {
 		*s = e->held;
-		e->have_held = false;
+		e->held_sent = 0;
 		return true;
 	}
 	for (q = TAILQ_FIRST(&e->queues); q != NULL; q = after) {
@@ -508,21 +510,22 @@ next_spans(struct exporter *e)
 {
 	struct sender *s = &e->sender[EXPORTER_TRACES];
 	struct span span;
-	unsigned n = 0;
+	unsigned n = 0, sent, more;
 
-	while (take(e, &span)) {
-		if (n > 0 && n + span_count(&span) > e->batch) {
-			e->held = span;
-			e->have_held = true;
-			break;
-		}
+	while (n < e->batch && take(e, &span, &sent)) {
 		if (n == 0)
 			span_begin(
 			    &s->text, e->resource.data, e->resource.len);
-		span_put(&s->text, &span, &e->limits);
-		n += span_count(&span);
+		more = span_count(&span) - sent;
+		if (more > e->batch - n) {
+			more = e->batch - n;
+			e->held = span;
+			e->held_sent = sent + more;
+		}
+		span_put(&s->text, &span, sent, more, &e->limits);
+		n += more;
 	}
-	e->due = e->have_held;
+	e->due = n == e->batch; /* there may be more */
 	e->due_at = clock_boot() + e->delay;
 	if (n == 0)
 		return;
@@ -703,10 +706,11 @@ give_up_spans(struct exporter *e)
 {
 	struct sender *s = &e->sender[EXPORTER_TRACES];
 	struct span span;
+	unsigned sent;
 
 	drop_request(e, s);
-	while (take(e, &span))
-		s->state.shutdown += span_count(&span);
+	while (take(e, &span, &sent))
+		s->state.shutdown += span_count(&span) - sent;
 	e->told = false;
 }
 

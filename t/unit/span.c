@@ -44,22 +44,30 @@ with_tool(struct span *s)
 	s->status = 404;
 }
 
-/* The text of a request with this record; it must be JSON as SPEC 5 wants it. */
+/* The text of a request with n spans of this record after the first skip; it must
+ * be JSON as SPEC 5 wants it. */
 static cJSON *
-request(const struct span *s, const struct span_limits *limits, char **text)
+request_of(const struct span *s, unsigned skip, unsigned n,
+    const struct span_limits *limits, char **text)
 {
 	struct buf b;
 	cJSON *root;
 
 	buf_init(&b, 65536);
 	if (span_begin(&b, resource, 2) == -1 ||
-	    span_put(&b, s, limits) == -1 || span_end(&b) == -1)
+	    span_put(&b, s, skip, n, limits) == -1 || span_end(&b) == -1)
 		printf("# no text\n");
 	root = json_parse(b.data, b.len, false);
 	if (text != NULL)
 		*text = strndup(b.data, b.len);
 	buf_clear(&b);
 	return root;
+}
+
+static cJSON *
+request(const struct span *s, const struct span_limits *limits, char **text)
+{
+	return request_of(s, 0, span_count(s), limits, text);
 }
 
 static const cJSON *
@@ -165,6 +173,16 @@ test_tool(void)
 	is_str(attribute(span, "error.type"), "http_error", "and the word");
 	ok(get(span, "links") == NULL, "and no link");
 	ok(nth_span(root, 2) == NULL, "two are two");
+	cJSON_Delete(root);
+	root = request_of(&s, 0, 1, &all, NULL);
+	is_str(get(nth_span(root, 0), "name")->valuestring,
+	    "skill.broker.tool_call", "the call alone");
+	ok(nth_span(root, 1) == NULL, "is one");
+	cJSON_Delete(root);
+	root = request_of(&s, 1, 1, &all, NULL);
+	is_str(get(nth_span(root, 0), "name")->valuestring,
+	    "skill.tool.http.request", "the tool alone");
+	ok(nth_span(root, 1) == NULL, "is one, too");
 	cJSON_Delete(root);
 }
 
