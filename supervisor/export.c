@@ -42,7 +42,7 @@
 #define SPANS_OF_A_RECORD 2 /* at most: a call and its tool */
 #define PUSH_FILE "metrics.push" /* in run/: whose lock it is, sends them */
 #define METRICS_MAX ((size_t)4 * 1024 * 1024)
-#define OWN_QUEUE 1024	    /* records: ends of invocations */
+#define OWN_QUEUE_MAX 4096  /* records: ends of invocations */
 #define FLUSH_MS 5000	    /* what the last flush takes at most */
 #define GRACE_MS 1000	    /* and how late the exporter may be then */
 
@@ -207,8 +207,8 @@ put_config(struct buf *b, const struct export *e, const struct telemetry *t)
 	json_put_string(b, e->resource.data, e->resource.len);
 	buf_printf(b,
 	    ",\"delay_ms\":%u,\"export_ms\":%u,\"metric_ms\":%u,\"batch\":%u,"
-	    "\"attributes\":%u,\"length\":%u}",
-	    t->delay_ms, t->export_ms, t->metric_ms, t->batch,
+	    "\"queue\":%u,\"attributes\":%u,\"length\":%u}",
+	    t->delay_ms, t->export_ms, t->metric_ms, t->batch, t->queue,
 	    t->limits.count, t->limits.length);
 }
 
@@ -277,13 +277,13 @@ fork_collector(struct export *e, int program_fd, int fds[EXPORTER_FDS],
 
 /* A queue is the exporter's as long as it lives; a copy of it is ours. */
 static int
-hand_queue(struct export *e, int queue_fd, uint64_t *id)
+hand_queue(struct export *e, int queue_fd, uint64_t id)
 {
 	struct exporter_message m;
 
 	memset(&m, 0, sizeof(m));
 	m.kind = EXPORTER_QUEUE;
-	m.id = *id = ++e->collector.next_id;
+	m.id = id;
 	return fdpass_send(e->collector.channel_fd, &m, sizeof(m), &queue_fd, 1,
 		   MSG_DONTWAIT) == (ssize_t)sizeof(m)
 	    ? 0
@@ -294,12 +294,12 @@ static int
 make_own_queue(struct export *e)
 {
 	struct collector *c = &e->collector;
-	uint64_t id;
 
-	c->own_fd = ring_create(OWN_QUEUE);
+	c->own_fd = ring_create(
+	    e->queue < OWN_QUEUE_MAX ? e->queue : OWN_QUEUE_MAX);
 	if (c->own_fd == -1 || (c->own = ring_map(c->own_fd)) == NULL)
 		return -1;
-	return hand_queue(e, c->own_fd, &id);
+	return hand_queue(e, c->own_fd, EXPORTER_OWN);
 }
 
 static int
@@ -494,7 +494,10 @@ make_queue(struct export *e, struct export_queue *q, size_t i)
 	q->rings[i] = ring_map(q->fds[i]);
 	if (q->rings[i] == NULL)
 		return -1;
-	return i == SINK_COLLECTOR ? hand_queue(e, q->fds[i], &q->id) : 0;
+	if (i != SINK_COLLECTOR)
+		return 0;
+	q->id = ++e->collector.next_id;
+	return hand_queue(e, q->fds[i], q->id);
 }
 
 void
@@ -869,8 +872,8 @@ count_drops(struct export *e)
 
 	if (t != NULL) {
 		tally_init(t, e->names);
-		t->spans_dropped[TALLY_QUEUE_FULL] =
-		    e->collector.queue_full + e->file.queue_full;
+		t->spans_dropped[TALLY_QUEUE_FULL] = e->collector.queue_full +
+		    n->queue_full + e->file.queue_full;
 		t->spans_dropped[TALLY_REJECTED] = n->rejected;
 		t->spans_dropped[TALLY_FAILED] = n->failed + e->file.failed;
 		t->spans_dropped[TALLY_SHUTDOWN] = n->shutdown;
@@ -902,9 +905,11 @@ end_of_collector(struct export *e, int stop_fd)
 	    clock_boot() + (ms + GRACE_MS) * CLOCK_MS);
 	end_collector(c);
 	/* What it has not spoken of is lost with it. */
-	all = n->sent + n->rejected + n->failed + n->shutdown;
+	all = n->sent + n->rejected + n->queue_full + n->failed + n->shutdown;
 	if (all < c->put)
 		n->shutdown += c->put - all;
+	c->queue_full += n->queue_full;
+	n->queue_full = 0;
 	if (c->queue_full + n->rejected + n->failed + n->shutdown > 0)
 		log_line(e->log, LOG_LEVEL_WARN,
 		    "traces: %llu spans were sent and some dropped: queue_full "

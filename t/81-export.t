@@ -39,7 +39,7 @@ trap server_end EXIT
 collector() {
 	C=$T/collector
 	[ -z "$SERVER" ] || kill "$SERVER" 2>/dev/null
-	rm -f "$C"/port "$C"/requests "$C"/bodies
+	rm -f "$C"/port "$C"/requests "$C"/bodies "$C"/go
 	mkdir -p "$C"
 	printf '%s\n' "$@" >"$C/script"
 	: >"$C/requests"
@@ -62,6 +62,28 @@ spans() {
 dropped() {
 	printf '%s\n' "$ERR" | sed -n "s/.*traces: .* dropped: .*$1 \\([0-9]*\\).*/\\1/p"
 }
+
+# begin [OPTIONS]: a supervise that goes on as $RUN; ask N: N runs of `nothing`;
+# until_ended N: so many have ended since it began
+begin() {
+	rm -f "$T/in"
+	mkfifo "$T/in"
+	"$CYBEROS" skill broker supervise --store "$STORE" --skills "$T/skills" \
+	    "$@" <"$T/in" >"$T/out" 2>"$T/err" &
+	RUN=$!
+	exec 8>"$T/in"
+}
+ask() {
+	t_asked=0
+	while [ "$t_asked" -lt "$1" ]; do
+		t_asked=$((t_asked + 1))
+		printf '{"op":"run","id":"r%s","skill":"nothing"}\n' "$t_asked"
+	done >&8
+}
+ended() { [ "$(grep -c '"event":"completed"' "$T/out")" -eq "$1" ]; }
+until_ended() { until_true ended "$1" || until_true ended "$1"; }
+printf '#!/bin/sh\n' | skill nothing
+# Spans of it: the frontmatter, the invocation.
 
 printf '#!/bin/sh\ncyberos skill call Read path=%s/f >/dev/null\ncyberos skill call Read path=/etc/passwd 2>/dev/null\ncyberos skill call Bash cmd=true >/dev/null\n' \
     "$D" | skill few "$TOOLS" "$GRANT"
@@ -167,6 +189,43 @@ OTEL_EXPORTER_OTLP_TIMEOUT=300 broker_run ten
 is "$RC $(count skill.tool_call_completed) $(dropped shutdown)" '0 10 22' \
     'none that listens: the same'
 like "$ERR" 'did not answer' 'and it is said why'
+
+# Many invocations that end meanwhile: what they leave has the room of one queue.
+# held: a collector that has a request and answers it when $C/go is there
+held() {
+	collector hold
+	OTEL_EXPORTER_OTLP_TIMEOUT=60000 OTEL_BSP_SCHEDULE_DELAY=100 begin --max 1
+	ask 1
+	until_ended 1
+	until_true test -s "$C/requests"
+}
+arrived() { jq -s 'map(.spans) | add // 0' "$C/requests"; }
+held
+ask 100
+until_ended 101
+: >"$C/go"
+exec 8>&-
+finish
+is "$RC $ERR" '0 ' 'as long as they fit, nothing is lost'
+is "$(arrived)" 202 'and all of it is sent'
+OTEL_BSP_MAX_QUEUE_SIZE=10
+export OTEL_BSP_MAX_QUEUE_SIZE
+held
+ask 30
+until_ended 31
+: >"$C/go"
+exec 8>&-
+finish
+unset OTEL_BSP_MAX_QUEUE_SIZE
+is "$(($(arrived) + $(dropped queue_full))) $(dropped failed) $(dropped shutdown)" '62 0 0' \
+    'what does not fit is dropped as queue_full'
+like "$(arrived)" '^1[0-2]$' 'as many have waited as may'
+jq -r '.body.resourceSpans[].scopeSpans[].spans[].attributes[]
+    | select(.key == "invocation_id") | .value.stringValue' "$C/bodies" |
+    sort -u >"$T/arrived"
+is "$(jq -r 'select(.event == "completed") | .invocation_id' "$T/out" |
+    head -n "$(wc -l <"$T/arrived")" | sort)" "$(cat "$T/arrived")" \
+    'and the oldest'
 
 # A signal does not have to wait for the last flush.
 collector hang
@@ -433,7 +492,6 @@ holds 'a collector that hangs: memory is bounded by the queue' \
     [ "$many" -lt $((few + few / 4 + 2048)) ]
 export OTEL_EXPORTER_OTLP_COMPRESSION=gzip OTEL_BSP_MAX_QUEUE_SIZE=65536 \
     OTEL_BSP_SCHEDULE_DELAY=100 OTEL_EXPORTER_OTLP_TIMEOUT=60000
-arrived() { jq -s 'map(.spans) | add // 0' "$C/requests"; }
 # all_but N: so many of all spans are not there yet, at most
 all_but() { [ "$(arrived)" -ge $((ALL - $1)) ]; }
 # mixed: run them; what is in time is not the last flush's

@@ -211,6 +211,16 @@ function answer(response, body, how) {
 		break;
 	case 'hang':
 		break;
+	case 'hold': {
+		const held = setInterval(() => {
+			if (fs.existsSync(path.join(dir, 'go'))) {
+				clearInterval(held);
+				response.writeHead(200, json);
+				response.end('{}');
+			}
+		}, 20);
+		break;
+	}
 	case 'close':
 		response.socket.destroy();
 		break;

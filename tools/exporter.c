@@ -2,7 +2,8 @@
  * Spans to a collector. What the queues hold is looked at before it is encoded;
  * what the collector answers is bounded, scanned strictly and never repeated to
  * anybody. One request is on its way at a time, so a collector that is slow
- * fills the queues and then costs spans, but never memory, and never a call.
+ * fills the queues, and one of ours for what ended invocations left, and then
+ * costs spans, but never memory, and never a call.
  */
 
 #include "tools/exporter.h"
@@ -29,7 +30,6 @@
 #include "tools/program.h"
 #include "tools/transfer.h"
 
-#define DONE_MAX 64 /* queues of ended invocations that wait */
 #define DELAY_LEAST (100 * CLOCK_MS)
 #define CHANNEL_FD PROGRAM_FD(EXPORTER_CHANNEL)
 #define PEM_MAX ((size_t)1024 * 1024)
@@ -49,11 +49,18 @@ _Static_assert(EXPORTER_FDS <= PROGRAM_FDS, "each has its place");
 struct queue {
 	TAILQ_ENTRY(queue) next;
 	uint64_t id;
-	struct ring *ring;
-	bool done; /* nobody puts any more */
+	struct ring *ring; /* NULL: it is what ended invocations left */
 };
 
 TAILQ_HEAD(queue_list, queue);
+
+/* A record that an ended invocation left. */
+struct left {
+	STAILQ_ENTRY(left) next;
+	struct span span;
+};
+
+STAILQ_HEAD(left_list, left);
 
 /* One kind of data: where it goes, and the request on its way. */
 struct sender {
@@ -78,12 +85,15 @@ struct exporter {
 	struct sender sender[EXPORTER_SIGNALS];
 	struct buf resource;
 	struct span_limits limits;
-	unsigned batch;
+	unsigned batch, most; /* spans: of a request, and that may wait */
 	int64_t delay, export_time, metric_time;
 	CURLM *multi;
 	/* the queues */
 	struct queue_list queues;
 	size_t queues_n;
+	struct queue ended; /* one of them, with: */
+	struct left_list left;
+	unsigned left_n; /* spans */
 	struct span held;   /* taken, and more than the batch before had room for */
 	unsigned held_sent; /* so many of its spans; 0: there is none */
 	bool due;	/* something waits */
@@ -218,6 +228,7 @@ read_config(struct exporter *e)
 	e->export_time = number(config, "export_ms") * CLOCK_MS;
 	e->metric_time = number(config, "metric_ms") * CLOCK_MS;
 	e->batch = number(config, "batch");
+	e->most = number(config, "queue");
 	e->limits.count = number(config, "attributes");
 	e->limits.length = number(config, "length");
 	read_sender(&e->sender[EXPORTER_TRACES],
@@ -321,6 +332,67 @@ drop_queue(struct exporter *e, struct queue *q)
 	free(q);
 }
 
+static struct queue *
+find_queue(struct exporter *e, uint64_t id)
+{
+	struct queue *q;
+
+	TAILQ_FOREACH (q, &e->queues, next) {
+		if (q->ring != NULL && q->id == id)
+			return q;
+	}
+	return NULL;
+}
+
+/*
+ * What an invocation left is ours from its end on. All of them together have the
+ * room of one queue: a collector that is slow costs the newest spans, never
+ * memory without bound.
+ */
+static void
+keep(struct exporter *e, struct queue *q)
+{
+	struct sender *s = &e->sender[EXPORTER_TRACES];
+	unsigned n, most = RING_SLOTS_MAX; /* whoever still writes to it */
+	struct span span;
+	struct left *l;
+
+	while (most-- > 0 && ring_take(q->ring, &span)) {
+		n = span_count(&span);
+		l = e->left_n + n > e->most ? NULL : malloc(sizeof(*l));
+		if (l == NULL) {
+			s->state.queue_full += n;
+			e->told = false;
+			continue;
+		}
+		l->span = span;
+		STAILQ_INSERT_TAIL(&e->left, l, next);
+		e->left_n += n;
+	}
+	if (e->left_n >= e->batch)
+		e->due = true;
+}
+
+static bool
+take_left(struct exporter *e, struct span *s)
+{
+	struct left *l = STAILQ_FIRST(&e->left);
+
+	if (l == NULL)
+		return false;
+	*s = l->span;
+	STAILQ_REMOVE_HEAD(&e->left, next);
+	e->left_n -= span_count(s);
+	free(l);
+	return true;
+}
+
+static bool
+take_from(struct exporter *e, struct queue *q, struct span *s)
+{
+	return q->ring == NULL ? take_left(e, s) : ring_take(q->ring, s);
+}
+
 /*
  * One more record that can be believed, and how many of its spans are sent. Each
  * queue has its turn, whatever the others have; a queue of what cannot be
@@ -340,11 +412,8 @@ take(struct exporter *e, struct span *s, unsigned *sent)
 	}
 	for (q = TAILQ_FIRST(&e->queues); q != NULL; q = after) {
 		after = TAILQ_NEXT(q, next);
-		if (!ring_take(q->ring, s)) {
-			if (q->done)
-				drop_queue(e, q);
+		if (!take_from(e, q, s))
 			continue;
-		}
 		TAILQ_REMOVE(&e->queues, q, next);
 		TAILQ_INSERT_TAIL(&e->queues, q, next);
 		if (span_valid(s))
@@ -736,44 +805,26 @@ is_too_late(const struct exporter *e, const struct sender *s)
 static void
 on_end(struct exporter *e, uint32_t ms)
 {
-	struct queue *q;
-
 	e->end_at = clock_boot() + ms * CLOCK_MS;
 	e->due = true;
-	TAILQ_FOREACH (q, &e->queues, next)
-		q->done = true;
 	if (is_too_late(e, &e->sender[EXPORTER_TRACES]))
 		give_up_spans(e);
 	if (is_too_late(e, &e->sender[EXPORTER_METRICS]))
 		give_up_metrics(e);
 }
 
-/* A collector that is slow costs spans, never memory without bound. */
-static void
-drop_oldest(struct exporter *e, struct queue *q)
-{
-	struct span span;
-
-	while (ring_take(q->ring, &span)) /* nobody puts into it any more */
-		e->sender[EXPORTER_TRACES].state.failed += span_count(&span);
-	drop_queue(e, q);
-	e->told = false;
-}
-
+/* Its spans, and in the supervisor's queue the one of the invocation. */
 static void
 on_done(struct exporter *e, uint64_t id)
 {
-	struct queue *q, *oldest = NULL;
-	unsigned n = 0;
+	struct queue *q = find_queue(e, id), *own = find_queue(e, EXPORTER_OWN);
 
-	TAILQ_FOREACH (q, &e->queues, next) {
-		q->done = q->done || q->id == id;
-		if (q->done && (oldest == NULL || q->id < oldest->id))
-			oldest = q;
-		n += q->done;
+	if (q != NULL) {
+		keep(e, q);
+		drop_queue(e, q);
 	}
-	if (n > DONE_MAX)
-		drop_oldest(e, oldest);
+	if (own != NULL)
+		keep(e, own);
 }
 
 /* A file with the counts of now, which replace those that still wait. */
@@ -932,6 +983,8 @@ exporter_run(void)
 	prctl(PR_SET_NAME, "cyberos-export");
 	memset(&e, 0, sizeof(e));
 	TAILQ_INIT(&e.queues);
+	TAILQ_INSERT_TAIL(&e.queues, &e.ended, next);
+	STAILQ_INIT(&e.left);
 	buf_init(&e.metrics, METRICS_MAX);
 	read_config(&e);
 	settle(&e);

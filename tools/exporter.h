@@ -36,19 +36,21 @@ enum exporter_signal {
  *
  * {"traces": {"url","headers":[[name,value]...],"timeout_ms","gzip"},
  *  "metrics": the same, "resource": the text of an array,
- *  "delay_ms","export_ms","metric_ms","batch","attributes","length"}
+ *  "delay_ms","export_ms","metric_ms","batch","queue","attributes","length"}
  */
 #define EXPORTER_CONFIG_MAX	((size_t)60 * 1024)	/* a pipe holds it */
 
 enum exporter_kind {
 	/* to the exporter */
 	EXPORTER_QUEUE,		/* id, with the file of a queue */
-	EXPORTER_DONE,		/* id: empty it and let it go */
+	EXPORTER_DONE,		/* id: nobody puts any more; let it go */
 	EXPORTER_COUNTS,	/* with a file: metrics, as they are sent */
 	EXPORTER_END,		/* ms: send the rest in that time, and end */
 	/* from it */
 	EXPORTER_REPORT		/* counts, and what the last trouble was */
 };
+
+#define EXPORTER_OWN	0	/* id of the supervisor's own queue */
 
 enum exporter_trouble {
 	EXPORTER_FINE,
@@ -64,6 +66,7 @@ enum exporter_trouble {
 struct exporter_state {
 	uint64_t sent;
 	uint64_t rejected;	/* by the collector, who took the others */
+	uint64_t queue_full;	/* too much waited */
 	uint64_t failed;
 	uint64_t shutdown;	/* there was no time left */
 	uint32_t trouble;	/* the last one */
