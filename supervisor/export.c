@@ -72,7 +72,7 @@ struct collector {
 	struct ring *own;
 	uint64_t put, queue_full; /* spans, of queues that are closed */
 	struct exporter_state state[EXPORTER_SIGNALS];
-	bool told[EXPORTER_SIGNALS]; /* that there was trouble */
+	unsigned told[EXPORTER_SIGNALS]; /* a bit for each kind of trouble */
 };
 
 struct export {
@@ -754,6 +754,7 @@ trouble_text(const struct exporter_state *s, char text[64])
 		[EXPORTER_STATUS] = "the collector answered",
 		[EXPORTER_LIBRARY] = "the collector did not answer: libcurl",
 		[EXPORTER_PARTIAL] = "the collector took a part only",
+		[EXPORTER_WARNING] = "the collector took them, with a warning",
 		[EXPORTER_BAD_URL] = "the endpoint is not a URL",
 		[EXPORTER_MEMORY] = "memory is short",
 	};
@@ -765,7 +766,7 @@ trouble_text(const struct exporter_state *s, char text[64])
 	return text;
 }
 
-/* Numbers, as it knows them; the first trouble is said at once. */
+/* Numbers, as it knows them; each kind of trouble is said once. */
 static void
 on_report(struct export *e, const struct exporter_message *m)
 {
@@ -774,6 +775,7 @@ on_report(struct export *e, const struct exporter_message *m)
 		[EXPORTER_METRICS] = "metrics",
 	};
 	struct collector *c = &e->collector;
+	unsigned kind;
 	char text[64];
 	size_t i;
 
@@ -783,9 +785,11 @@ on_report(struct export *e, const struct exporter_message *m)
 		if (m->state[i].trouble >= EXPORTER_TROUBLES)
 			continue;
 		c->state[i] = m->state[i];
-		if (c->told[i] || c->state[i].trouble == EXPORTER_FINE)
+		kind = 1U << c->state[i].trouble;
+		if (c->state[i].trouble == EXPORTER_FINE ||
+		    (c->told[i] & kind) != 0)
 			continue;
-		c->told[i] = true;
+		c->told[i] |= kind;
 		log_line(e->log, LOG_LEVEL_WARN, "%s: %s", names[i],
 		    trouble_text(&c->state[i], text));
 	}

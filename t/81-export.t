@@ -140,6 +140,18 @@ is "$(dropped rejected)" "$FEW" 'no more is lost than was sent'
 collector 'partial -1' 200
 broker_run few
 is "$RC $(dropped rejected)" '0 ' 'a number that is none counts nothing'
+collector 'partial 0'
+OTEL_BSP_MAX_EXPORT_BATCH_SIZE=1 broker_run few
+is "$RC $(requests .how | sort | uniq -c | tr -s ' ')" "0  $FEW partial" \
+    'one that takes all, with a message'
+is "$ERR" 'cyberos[warn] traces: the collector took them, with a warning' \
+    'is a warning, once, without its words'
+collector 'partial 0 empty'
+broker_run few
+is "$RC $ERR" '0 ' 'an empty message is none'
+collector 'partial 1' 400
+OTEL_BSP_MAX_EXPORT_BATCH_SIZE=4 broker_run few
+like "$ERR" 'collector answered 400' 'and other trouble is said as well'
 
 for how in 502 503 504 close; do
 	collector "$how" 200
@@ -387,7 +399,7 @@ value() {
 	    | select($2) | .asInt"
 }
 text() { "$CYBEROS" skill broker metrics --store "$STORE" | sed -n "s/^$1 //p"; }
-is "$(text 'skill_broker_spans_dropped_total{reason="rejected"}')" $((3 + 2 + FEW)) \
+is "$(text 'skill_broker_spans_dropped_total{reason="rejected"}')" $((3 + 2 + FEW + 1)) \
     'what was dropped above is in the metrics: rejected'
 like "$(text 'skill_broker_spans_dropped_total{reason="failed"}')" '^[1-9][0-9]+$' \
     'failed'

@@ -203,7 +203,7 @@ function answer(response, body, how) {
 		response.writeHead(200, json);
 		response.end(JSON.stringify({ partialSuccess: {
 			rejectedSpans: how[2] === 'text' ? how[1] : Number(how[1]),
-			errorMessage: 'peer-text' } }));
+			errorMessage: how[2] === 'empty' ? '' : 'peer-text' } }));
 		break;
 	case '429':
 		response.writeHead(429, how[1] ? { 'Retry-After': how[1] } : {});

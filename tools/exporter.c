@@ -617,34 +617,54 @@ next_metrics(struct exporter *e)
 
 /* --- its answer --- */
 
+static bool
+is_partial(const struct sender *s, struct json_span *partial)
+{
+	return s->answer.len > 0 &&
+	       json_scan(s->answer.data, s->answer.len, false, NULL, NULL) &&
+	       json_member(s->answer.data, s->answer.len, "partialSuccess",
+		   partial);
+}
+
 /* How many of them the collector did not take: a number, or one as text. */
 static uint64_t
-rejected(const struct sender *s)
+rejected(const struct sender *s, const struct json_span *partial)
 {
-	struct json_span partial;
 	char digits[24];
 	uint64_t n = 0;
 
-	if (s->answer.len == 0 ||
-	    !json_scan(s->answer.data, s->answer.len, false, NULL, NULL) ||
-	    !json_member(s->answer.data, s->answer.len, "partialSuccess",
-		&partial))
-		return 0;
-	if (!json_uint_of(partial.p, partial.len, s->lost, &n) &&
-	    json_text_of(partial.p, partial.len, s->lost, digits,
+	if (!json_uint_of(partial->p, partial->len, s->lost, &n) &&
+	    json_text_of(partial->p, partial->len, s->lost, digits,
 		sizeof(digits)) &&
 	    strspn(digits, "0123456789") == strlen(digits))
 		n = strtoull(digits, NULL, 10);
 	return n > s->items ? s->items : n;
 }
 
+/* It took them all, and has something to say. */
+static bool
+warns(const struct json_span *partial)
+{
+	struct json_span message;
+
+	return json_member(partial->p, partial->len, "errorMessage",
+		   &message) &&
+	       message.p[0] == '"' && message.len > sizeof("\"\"") - 1;
+}
+
 static void
 accepted(struct exporter *e, struct sender *s)
 {
-	uint64_t n = rejected(s);
+	struct json_span partial;
+	uint64_t n = 0;
 
-	if (n > 0)
-		trouble(e, s, EXPORTER_PARTIAL, 0);
+	if (is_partial(s, &partial)) {
+		n = rejected(s, &partial);
+		if (n > 0)
+			trouble(e, s, EXPORTER_PARTIAL, 0);
+		else if (warns(&partial))
+			trouble(e, s, EXPORTER_WARNING, 0);
+	}
 	s->state.rejected += n;
 	s->items -= (unsigned)n;
 	forget(e, s, &s->state.sent);

@@ -57,6 +57,7 @@ enum exporter_trouble {
 	EXPORTER_STATUS,	/* code: of HTTP */
 	EXPORTER_LIBRARY,	/* code: of libcurl */
 	EXPORTER_PARTIAL,	/* some were rejected */
+	EXPORTER_WARNING,	/* none was, and it has something to say */
 	EXPORTER_BAD_URL,
 	EXPORTER_MEMORY,
 	EXPORTER_TROUBLES
