@@ -87,6 +87,7 @@ struct export {
 	struct span_limits limits;
 	struct trace_sampler sampler;
 	unsigned queue, batch; /* spans */
+	uint64_t counted[TALLY_DROPS]; /* of those dropped, in the host's sum */
 	/* metrics */
 	const struct store *store;
 	const struct tally_names *names;
@@ -360,6 +361,42 @@ out:
 
 /* --- metrics --- */
 
+/*
+ * What was dropped since the last time, for everybody who looks at this host's
+ * metrics. False: somebody had them for so long, and the next time has it all.
+ */
+static bool
+count_drops(struct export *e, int64_t wait_ms)
+{
+	const struct exporter_state *n = &e->collector.state[EXPORTER_TRACES];
+	const uint64_t now[TALLY_DROPS] = {
+		[TALLY_QUEUE_FULL] = e->collector.queue_full + n->queue_full +
+		    e->file.queue_full,
+		[TALLY_REJECTED] = n->rejected,
+		[TALLY_FAILED] = n->failed + e->file.failed,
+		[TALLY_SHUTDOWN] = n->shutdown,
+	};
+	struct tally *t;
+	size_t i;
+	bool good;
+
+	if (memcmp(now, e->counted, sizeof(now)) == 0)
+		return true;
+	t = calloc(1, sizeof(*t));
+	if (t == NULL)
+		return false;
+	tally_init(t, e->names);
+	for (i = 0; i < TALLY_DROPS; i++) {
+		if (now[i] > e->counted[i]) /* the exporter may say anything */
+			t->spans_dropped[i] = now[i] - e->counted[i];
+	}
+	good = hostpage_add(e->store, e->names, t, wait_ms) == 0;
+	if (good)
+		memcpy(e->counted, now, sizeof(now));
+	free(t);
+	return good;
+}
+
 static void
 start_timer(struct export *e, unsigned interval_ms)
 {
@@ -419,6 +456,7 @@ push_metrics(struct export *e)
 	struct exporter_message m;
 	int fd;
 
+	count_drops(e, 0);
 	if (e->timer_fd == -1 || e->collector.pid == 0 || e->collector.gone ||
 	    !may_push(e))
 		return;
@@ -635,11 +673,11 @@ export_queue_end(struct export *e, struct export_queue *q,
 	s.end = q->wall + clock_boot();
 	if (q->rings[SINK_FILE] != NULL) {
 		write_spans(e, sampled ? &s : NULL);
-		e->file.queue_full = ring_dropped(q->rings[SINK_FILE]);
 		e->file.ring = NULL;
 	}
 	if (q->rings[SINK_COLLECTOR] != NULL)
 		close_queue(e, q, sampled ? &s : NULL);
+	count_drops(e, 0);
 }
 
 void
@@ -724,6 +762,7 @@ write_spans(struct export *e, const struct span *last)
 	if (n > 0)
 		put_line(e, &line, n);
 	buf_clear(&line);
+	e->file.queue_full = ring_dropped(e->file.ring);
 }
 
 static void
@@ -811,6 +850,7 @@ hear_collector(struct export *e)
 	} while (n == (ssize_t)sizeof(m) && --left > 0);
 	/* It stays open: whoever polls it is told first. */
 	c->gone = n != (ssize_t)sizeof(m) && (n != -1 || errno != EAGAIN);
+	count_drops(e, 0);
 }
 
 /* --- while it runs, and the end --- */
@@ -841,8 +881,10 @@ export_step(struct export *e, const struct pollfd fds[EXPORT_POLLFDS])
 	}
 	if ((fds[SINK_FILE].revents & POLLIN) != 0 && e->file.ring != NULL &&
 	    recv(e->wake_fds[SINK_FILE], drain, sizeof(drain), MSG_DONTWAIT) >
-		0)
+		0) {
 		write_spans(e, NULL);
+		count_drops(e, 0);
+	}
 	if (fds[TRACER_SINKS].revents != 0 && e->timer_fd != -1 &&
 	    read(e->timer_fd, &n, sizeof(n)) == (ssize_t)sizeof(n))
 		push_metrics(e);
@@ -865,27 +907,6 @@ wait_for_collector(struct export *e, int stop_fd, int64_t until)
 		if (fds[0].revents != 0)
 			hear_collector(e);
 	}
-}
-
-/* For everybody who looks at this host's metrics. */
-static void
-count_drops(struct export *e)
-{
-	const struct exporter_state *n = &e->collector.state[EXPORTER_TRACES];
-	struct tally *t = calloc(1, sizeof(*t));
-
-	if (t != NULL) {
-		tally_init(t, e->names);
-		t->spans_dropped[TALLY_QUEUE_FULL] = e->collector.queue_full +
-		    n->queue_full + e->file.queue_full;
-		t->spans_dropped[TALLY_REJECTED] = n->rejected;
-		t->spans_dropped[TALLY_FAILED] = n->failed + e->file.failed;
-		t->spans_dropped[TALLY_SHUTDOWN] = n->shutdown;
-	}
-	if (t == NULL || hostpage_add(e->store, e->names, t, COUNTS_WAIT_MS) == -1)
-		log_line(e->log, LOG_LEVEL_WARN, "metrics: %s",
-		    strerror(errno));
-	free(t);
 }
 
 static void
@@ -928,12 +949,10 @@ end_of_collector(struct export *e, int stop_fd)
 void
 export_end(struct export *e, int stop_fd)
 {
-	const struct exporter_state *n = &e->collector.state[EXPORTER_TRACES];
-
 	end_file(e);
 	push_metrics(e);
 	end_of_collector(e, stop_fd);
-	if (e->file.queue_full + e->file.failed + e->collector.queue_full +
-		n->rejected + n->failed + n->shutdown > 0)
-		count_drops(e);
+	if (!count_drops(e, COUNTS_WAIT_MS))
+		log_line(e->log, LOG_LEVEL_WARN, "metrics: %s",
+		    strerror(errno));
 }

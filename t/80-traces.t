@@ -224,6 +224,35 @@ is "$RC $(named skill.frontmatter.validate '| "\(.status.code) \(.attributes["er
     '6 2 InvalidType 1' 'an invalid frontmatter is an error of its span'
 is "$(named skill.invocation .attributes.outcome)" refused 'and a refused invocation'
 
+# What has no room is counted while the supervisor, which was asleep, lives.
+full() { "$CYBEROS" skill broker metrics --store "$STORE" | sed -n 's/^skill_broker_spans_dropped_total{reason="queue_full"} //p'; }
+counted() { [ "$(full)" -gt 0 ]; }
+cat >"$T/full" <<EOT
+#!/bin/sh
+echo ready
+cyberos skill call Bash cmd='until [ -e $D/go ]; do sleep 0.1; done'
+for i in 1 2 3 4 5 6 7 8 9 10; do cyberos skill call Read path=$D/file-name.txt >/dev/null; done
+cyberos skill call Bash cmd='touch $D/done; sleep 60'
+EOT
+skill full "$TOOLS" "$GRANT" <"$T/full"
+is "$(full)" 0 'so far every span has had room'
+OTEL_BSP_MAX_QUEUE_SIZE=10
+export OTEL_BSP_MAX_QUEUE_SIZE
+start --otel-file "$F" full
+unset OTEL_BSP_MAX_QUEUE_SIZE
+until_true says ready
+kill -STOP "$RUN"
+: >"$D/go"
+until_true test -e "$D/done"
+kill -CONT "$RUN"
+holds 'those without room are counted while it goes on' until_true counted
+n=$(full)
+kill -9 "$RUN"
+finish
+is "$(full)" "$n" 'and stay counted when it is killed'
+rm "$D/go" "$D/done"
+INV=
+
 # --- the file itself ---
 
 rm -f "$F"

@@ -93,6 +93,10 @@ OTEL_EXPORTER_OTLP_TIMEOUT=5000
 OTEL_METRICS_EXPORTER=none # but below
 export OTEL_EXPORTER_OTLP_TIMEOUT OTEL_METRICS_EXPORTER
 
+text() { "$CYBEROS" skill broker metrics --store "$STORE" | sed -n "s/^$1 //p"; }
+drops() { text "skill_broker_spans_dropped_total{reason=\"$1\"}"; }
+drops_are() { [ "$(drops "$1")" -eq "$2" ]; }
+
 # --- a collector that takes it ---
 
 collector 200
@@ -390,6 +394,24 @@ fi
 
 # --- metrics ---
 
+collector 400
+had=$(drops failed)
+OTEL_BSP_SCHEDULE_DELAY=100 begin
+ask 1
+holds 'spans are counted as dropped while the supervisor goes on' \
+    until_true drops_are failed $((had + 2))
+kill -9 "$RUN"
+exec 8>&-
+finish
+is "$(drops failed)" $((had + 2)) 'and stay so when it is killed'
+collector 400
+OTEL_BSP_SCHEDULE_DELAY=100 begin
+ask 1
+until_true drops_are failed $((had + 4))
+exec 8>&-
+finish
+is "$(drops failed)" $((had + 4)) 'and are counted once'
+
 # value FAMILY FILTER: of a counter in the last payload of metrics
 payloads() { jq -c 'select(.body.resourceMetrics) | .body' "$C/bodies"; }
 value() {
@@ -398,12 +420,11 @@ value() {
 	    | . + {a: (.attributes | map({key, value: .value.stringValue}) | from_entries)}
 	    | select($2) | .asInt"
 }
-text() { "$CYBEROS" skill broker metrics --store "$STORE" | sed -n "s/^$1 //p"; }
-is "$(text 'skill_broker_spans_dropped_total{reason="rejected"}')" $((3 + 2 + FEW + 1)) \
+is "$(drops rejected)" $((3 + 2 + FEW + 1)) \
     'what was dropped above is in the metrics: rejected'
-like "$(text 'skill_broker_spans_dropped_total{reason="failed"}')" '^[1-9][0-9]+$' \
+like "$(drops failed)" '^[1-9][0-9]+$' \
     'failed'
-like "$(text 'skill_broker_spans_dropped_total{reason="shutdown"}')" '^[1-9][0-9]+$' \
+like "$(drops shutdown)" '^[1-9][0-9]+$' \
     'shutdown'
 collector 200
 OTEL_METRICS_EXPORTER=otlp OTEL_TRACES_EXPORTER=none broker_run few
