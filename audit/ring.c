@@ -27,6 +27,7 @@ struct shared {
 	/* slot[promised - 1] is filled, for this row. */
 	_Atomic uint64_t promised, row;
 	_Alignas(LINE) _Atomic uint64_t taken;
+	_Atomic uint64_t spans_taken;
 	_Alignas(LINE) struct span slot[];
 };
 
@@ -160,6 +161,12 @@ ring_settle(struct ring *r, uint64_t last)
 		put(s, r->slots, before);
 }
 
+void
+ring_take_over(struct ring *r)
+{
+	r->mine = atomic_load_explicit(&r->shared->taken, memory_order_relaxed);
+}
+
 bool
 ring_take(struct ring *r, struct span *s)
 {
@@ -170,6 +177,8 @@ ring_take(struct ring *r, struct span *s)
 		return false;
 	memcpy(s, &r->shared->slot[r->mine % r->slots], sizeof(*s));
 	r->mine++;
+	atomic_fetch_add_explicit(
+	    &r->shared->spans_taken, span_count(s), memory_order_relaxed);
 	atomic_store_explicit(&r->shared->taken, r->mine, memory_order_release);
 	return true;
 }
@@ -178,6 +187,13 @@ uint64_t
 ring_count(const struct ring *r)
 {
 	return atomic_load_explicit(&r->shared->spans, memory_order_relaxed);
+}
+
+uint64_t
+ring_taken(const struct ring *r)
+{
+	return atomic_load_explicit(
+	    &r->shared->spans_taken, memory_order_relaxed);
 }
 
 uint64_t

@@ -52,11 +52,14 @@ bool		 ring_put(struct ring *, unsigned wake_at);
 void		 ring_promise(struct ring *, uint64_t row);
 void		 ring_settle(struct ring *, uint64_t last);
 
-/* The one who takes: a copy of the oldest. False: there is none. */
+/* The one who takes: a copy of the oldest. False: there is none. ring_take_over,
+ * before: go on where another one, who is dead, has come to. */
 bool		 ring_take(struct ring *, struct span *);
+void		 ring_take_over(struct ring *);
 
-/* How many spans were put, and how many found no room. */
+/* How many spans were put, taken, and found no room. */
 uint64_t	 ring_count(const struct ring *);
+uint64_t	 ring_taken(const struct ring *);
 uint64_t	 ring_dropped(const struct ring *);
 
 #endif

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -45,6 +46,8 @@
 #define OWN_QUEUE_MAX 4096  /* records: ends of invocations */
 #define FLUSH_MS 5000	    /* what the last flush takes at most */
 #define GRACE_MS 1000	    /* and how late the exporter may be then */
+#define AGAIN_MS 1000	    /* until there is another one; then twice as long */
+#define AGAIN_MAX_MS 60000  /* at most; who has lived so long begins anew */
 
 enum sink { SINK_COLLECTOR, SINK_FILE };
 
@@ -59,19 +62,32 @@ struct file {
 	uint64_t written; /* bytes */
 };
 
-/* The exporter: a child, and what it has said. */
+TAILQ_HEAD(queue_list, export_queue);
+
+/* The exporter: a child, what it has said, and what another one will need. */
 struct collector {
 	pid_t pid;	/* 0: there is none */
 	int pidfd;
 	int channel_fd;
 	bool gone; /* the channel's other end is closed */
 	int uid_lock;	/* held as long as it lives */
+	int64_t started; /* clock_boot */
+	int again_fd;	/* a timer: start another one */
+	unsigned again_ms;
+	/* Its configuration has passwords: here, where no memory of ours does. */
+	int config_fd;
+	const char *pems[EXPORTER_FDS]; /* names of files, or NULL; borrowed */
+	const struct policy *policy;
 	unsigned timeout_ms;
 	uint64_t next_id;
+	struct queue_list queues; /* of invocations that run */
 	int own_fd; /* a queue for what we put ourselves */
 	struct ring *own;
-	uint64_t put, queue_full; /* spans, of queues that are closed */
+	/* Spans, of queues that are closed: those that an exporter had, and
+	 * those without room. */
+	uint64_t put, queue_full;
 	struct exporter_state state[EXPORTER_SIGNALS];
+	struct exporter_state before; /* traces: of those that are gone */
 	unsigned told[EXPORTER_SIGNALS]; /* a bit for each kind of trouble */
 };
 
@@ -108,6 +124,8 @@ export_new(const struct log *log)
 	e->put_fds[SINK_COLLECTOR] = e->put_fds[SINK_FILE] = -1;
 	e->collector.pidfd = e->collector.channel_fd = -1;
 	e->collector.uid_lock = e->collector.own_fd = -1;
+	e->collector.again_fd = e->collector.config_fd = -1;
+	TAILQ_INIT(&e->collector.queues);
 	e->timer_fd = e->push_fd = -1;
 	buf_init(&e->resource, RESOURCE_MAX);
 	return e;
@@ -125,7 +143,6 @@ close_fd(int *fd)
 static void
 end_collector(struct collector *c)
 {
-	close_fd(&c->channel_fd);
 	if (c->pid > 0) {
 		kill(c->pid, SIGKILL);
 		while (waitpid(c->pid, NULL, 0) == -1 && errno == EINTR)
@@ -134,6 +151,16 @@ end_collector(struct collector *c)
 	c->pid = 0;
 	close_fd(&c->pidfd);
 	close_fd(&c->uid_lock);
+}
+
+/* Nor will there be another one. */
+static void
+forget_collector(struct collector *c)
+{
+	end_collector(c);
+	close_fd(&c->channel_fd);
+	close_fd(&c->again_fd);
+	close_fd(&c->config_fd);
 	close_fd(&c->own_fd);
 	ring_unmap(c->own);
 	c->own = NULL;
@@ -146,7 +173,7 @@ export_free(struct export *e)
 
 	if (e == NULL)
 		return;
-	end_collector(&e->collector);
+	forget_collector(&e->collector);
 	for (i = 0; i < TRACER_SINKS; i++) {
 		close_fd(&e->wake_fds[i]);
 		close_fd(&e->put_fds[i]);
@@ -213,26 +240,26 @@ put_config(struct buf *b, const struct export *e, const struct telemetry *t)
 	    t->limits.count, t->limits.length);
 }
 
-/* A pipe that holds all of it, so that nobody waits. The reading end, or -1. */
+/* A file in memory that nobody can change: each exporter reads it. Or -1. */
 static int
 make_config(const struct export *e, const struct telemetry *t)
 {
-	int fds[2] = { -1, -1 };
 	struct buf b;
-	bool good;
+	int fd = -1;
 
 	buf_init(&b, EXPORTER_CONFIG_MAX);
 	put_config(&b, e, t);
 	if (b.failed)
 		errno = E2BIG;
-	good = !b.failed && pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0 &&
-	    write(fds[1], b.data, b.len) == (ssize_t)b.len &&
-	    fcntl(fds[0], F_SETFL, 0) == 0;
+	else
+		fd = memfd_create("exporter", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd != -1 &&
+	    (write(fd, b.data, b.len) != (ssize_t)b.len ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW |
+		    F_SEAL_WRITE | F_SEAL_SEAL) == -1))
+		close_fd(&fd);
 	buf_clear(&b);
-	close_fd(&fds[1]);
-	if (!good)
-		close_fd(&fds[0]);
-	return fds[0];
+	return fd;
 }
 
 /* 0 also when there is none to open. */
@@ -246,16 +273,15 @@ open_pem(const char *path, int *fd)
 }
 
 static int
-fork_collector(struct export *e, int program_fd, int fds[EXPORTER_FDS],
-    const struct policy *p)
+fork_collector(struct collector *c, int program_fd, int fds[EXPORTER_FDS])
 {
-	struct collector *c = &e->collector;
 	uid_t uid = geteuid();
 	pid_t parent = getpid();
 	int pair[2];
 
 	if (uid == 0) {
-		c->uid_lock = spawn_lock_uid(p->uid_first, p->uid_last, &uid);
+		c->uid_lock = spawn_lock_uid(
+		    c->policy->uid_first, c->policy->uid_last, &uid);
 		if (c->uid_lock == -1)
 			return -1;
 	}
@@ -268,7 +294,9 @@ fork_collector(struct export *e, int program_fd, int fds[EXPORTER_FDS],
 		program_become(program_fd, PROGRAM_EXPORT, fds, EXPORTER_FDS,
 		    uid, parent);
 	close(pair[1]);
+	close_fd(&c->channel_fd);
 	c->channel_fd = pair[0];
+	c->gone = false;
 	if (c->pid == -1)
 		c->pid = 0;
 	else
@@ -276,87 +304,171 @@ fork_collector(struct export *e, int program_fd, int fds[EXPORTER_FDS],
 	return c->pidfd == -1 ? -1 : 0;
 }
 
-/* A queue is the exporter's as long as it lives; a copy of it is ours. */
+/* A queue is the exporter's as long as it lives; a copy of it is ours. One that
+ * does not read has so long to begin. */
 static int
-hand_queue(struct export *e, int queue_fd, uint64_t id)
+hand_queue(const struct collector *c, int queue_fd, uint64_t id, int ms)
 {
+	struct pollfd room = { c->channel_fd, POLLOUT, 0 };
 	struct exporter_message m;
 
 	memset(&m, 0, sizeof(m));
 	m.kind = EXPORTER_QUEUE;
 	m.id = id;
-	return fdpass_send(e->collector.channel_fd, &m, sizeof(m), &queue_fd, 1,
+	if (ms > 0)
+		poll(&room, 1, ms);
+	return fdpass_send(c->channel_fd, &m, sizeof(m), &queue_fd, 1,
 		   MSG_DONTWAIT) == (ssize_t)sizeof(m)
 	    ? 0
 	    : -1;
 }
 
+/* All that wait: the next one goes on where the one before has died. */
 static int
-make_own_queue(struct export *e)
+hand_queues(const struct collector *c)
 {
-	struct collector *c = &e->collector;
+	const struct export_queue *q;
 
-	c->own_fd = ring_create(
-	    e->queue < OWN_QUEUE_MAX ? e->queue : OWN_QUEUE_MAX);
-	if (c->own_fd == -1 || (c->own = ring_map(c->own_fd)) == NULL)
+	if (hand_queue(c, c->own_fd, EXPORTER_OWN, GRACE_MS) == -1)
 		return -1;
-	return hand_queue(e, c->own_fd, EXPORTER_OWN);
+	TAILQ_FOREACH (q, &c->queues, next) {
+		if (hand_queue(c, q->fds[SINK_COLLECTOR], q->id, GRACE_MS) == -1)
+			return -1;
+	}
+	return 0;
 }
 
-static int
-open_pems(const struct telemetry_target *to, int fds[3])
+static void
+name_pems(const struct telemetry_target *to, const char *pems[3])
 {
 	if (to->url == NULL)
-		return 0;
-	return open_pem(to->certificate, &fds[0]) == -1 ||
-		open_pem(to->client_certificate, &fds[1]) == -1 ||
-		open_pem(to->client_key, &fds[2]) == -1
-	    ? -1
-	    : 0;
+		return;
+	pems[0] = to->certificate;
+	pems[1] = to->client_certificate;
+	pems[2] = to->client_key;
 }
 
+/* What every exporter needs, as long as the passwords are there. */
 static int
-start_collector(struct export *e, const struct telemetry *t,
+prepare_collector(struct export *e, const struct telemetry *t,
     const struct policy *p)
 {
 	const struct telemetry_target *traces = &t->targets[TELEMETRY_TRACES];
 	const struct telemetry_target *metrics = &t->targets[TELEMETRY_METRICS];
-	int fds[EXPORTER_FDS], program_fd, i, result = -1;
-	const char *what = PROGRAM_NET;
+	struct collector *c = &e->collector;
 
-	for (i = 0; i < EXPORTER_FDS; i++)
-		fds[i] = -1;
-	e->collector.timeout_ms =
+	c->policy = p;
+	c->timeout_ms =
 	    traces->url != NULL && traces->timeout_ms > metrics->timeout_ms
 	    ? traces->timeout_ms
 	    : metrics->timeout_ms;
+	name_pems(traces, &c->pems[EXPORTER_CA]);
+	name_pems(metrics, &c->pems[EXPORTER_METRICS_CA]);
+	c->again_fd = timerfd_create(CLOCK_BOOTTIME,
+	    TFD_CLOEXEC | TFD_NONBLOCK);
+	c->own_fd = ring_create(
+	    e->queue < OWN_QUEUE_MAX ? e->queue : OWN_QUEUE_MAX);
+	if (c->again_fd == -1 || c->own_fd == -1 ||
+	    (c->own = ring_map(c->own_fd)) == NULL)
+		return -1;
+	c->config_fd = make_config(e, t);
+	return c->config_fd == -1 ? -1 : 0;
+}
+
+/* -1 with *what: what is missing. */
+static int
+start_collector(struct export *e, const char **what)
+{
+	struct collector *c = &e->collector;
+	int fds[EXPORTER_FDS], program_fd, i, saved, result = -1;
+
+	for (i = 0; i < EXPORTER_FDS; i++)
+		fds[i] = -1;
+	c->started = clock_boot();
+	*what = PROGRAM_NET;
 	program_fd = libexec_open(PROGRAM_NET);
 	if (program_fd == -1)
 		goto out;
-	what = "the files that OTEL_EXPORTER_OTLP_CERTIFICATE and its like name";
-	if (open_pems(traces, &fds[EXPORTER_CA]) == -1 ||
-	    open_pems(metrics, &fds[EXPORTER_METRICS_CA]) == -1)
+	*what = "the files that OTEL_EXPORTER_OTLP_CERTIFICATE and its like name";
+	for (i = EXPORTER_CA; i < EXPORTER_FDS; i++) {
+		if (open_pem(c->pems[i], &fds[i]) == -1)
+			goto out;
+	}
+	*what = "the exporter";
+	/* The place in it is shared with the one who has read it before. */
+	if (lseek(c->config_fd, 0, SEEK_SET) == -1)
 		goto out;
-	what = "the exporter";
-	fds[EXPORTER_CONFIG] = make_config(e, t);
-	if (fds[EXPORTER_CONFIG] == -1)
-		goto out;
+	fds[EXPORTER_CONFIG] = fcntl(c->config_fd, F_DUPFD_CLOEXEC, 3);
 	fds[EXPORTER_WAKE] = fcntl(e->wake_fds[SINK_COLLECTOR],
 	    F_DUPFD_CLOEXEC, 3);
-	if (fork_collector(e, program_fd, fds, p) == 0)
-		result = make_own_queue(e);
+	if (fds[EXPORTER_CONFIG] != -1 &&
+	    fork_collector(c, program_fd, fds) == 0)
+		result = hand_queues(c);
 	fds[EXPORTER_CHANNEL] = -1; /* closed */
 out:
-	if (result == -1) {
-		log_line(e->log, LOG_LEVEL_ERROR,
-		    "%s: %s; nothing is sent to a collector", what,
-		    strerror(errno));
-		end_collector(&e->collector);
-	}
+	saved = errno;
+	if (result == -1)
+		end_collector(c);
 	close_fd(&program_fd);
 	for (i = 0; i < EXPORTER_FDS; i++)
 		close_fd(&fds[i]);
+	errno = saved;
 	return result;
+}
+
+/* What became of the spans that exporters had, this one and those before. */
+static struct exporter_state
+spans_of(const struct collector *c)
+{
+	const struct exporter_state *now = &c->state[EXPORTER_TRACES];
+	struct exporter_state s = c->before;
+
+	s.sent += now->sent;
+	s.rejected += now->rejected;
+	s.queue_full += now->queue_full;
+	s.failed += now->failed;
+	s.shutdown += now->shutdown;
+	return s;
+}
+
+static uint64_t
+sum_of(const struct exporter_state *s)
+{
+	return s->sent + s->rejected + s->queue_full + s->failed + s->shutdown;
+}
+
+/* What it had taken and not told of is lost. */
+static void
+lose_collector(struct collector *c)
+{
+	const struct export_queue *q;
+	uint64_t had;
+
+	end_collector(c); /* it takes no more */
+	had = c->put + ring_taken(c->own);
+	TAILQ_FOREACH (q, &c->queues, next)
+		had += ring_taken(q->rings[SINK_COLLECTOR]);
+	c->before = spans_of(c);
+	memset(c->state, 0, sizeof(c->state));
+	if (had > sum_of(&c->before))
+		c->before.failed += had - sum_of(&c->before);
+}
+
+static void
+start_later(struct collector *c)
+{
+	struct itimerspec when;
+
+	if (c->again_ms == 0 ||
+	    clock_boot() - c->started > AGAIN_MAX_MS * CLOCK_MS)
+		c->again_ms = AGAIN_MS;
+	else if (c->again_ms < AGAIN_MAX_MS / 2)
+		c->again_ms *= 2;
+	else
+		c->again_ms = AGAIN_MAX_MS;
+	memset(&when, 0, sizeof(when));
+	when.it_value.tv_sec = c->again_ms / 1000;
+	timerfd_settime(c->again_fd, 0, &when, NULL);
 }
 
 /* --- metrics --- */
@@ -368,13 +480,15 @@ out:
 static bool
 count_drops(struct export *e, int64_t wait_ms)
 {
-	const struct exporter_state *n = &e->collector.state[EXPORTER_TRACES];
+	const struct collector *c = &e->collector;
+	const struct exporter_state n = spans_of(c);
 	const uint64_t now[TALLY_DROPS] = {
-		[TALLY_QUEUE_FULL] = e->collector.queue_full + n->queue_full +
+		[TALLY_QUEUE_FULL] = c->queue_full + n.queue_full +
+		    (c->own == NULL ? 0 : ring_dropped(c->own)) +
 		    e->file.queue_full,
-		[TALLY_REJECTED] = n->rejected,
-		[TALLY_FAILED] = n->failed + e->file.failed,
-		[TALLY_SHUTDOWN] = n->shutdown,
+		[TALLY_REJECTED] = n.rejected,
+		[TALLY_FAILED] = n.failed + e->file.failed,
+		[TALLY_SHUTDOWN] = n.shutdown,
 	};
 	struct tally *t;
 	size_t i;
@@ -480,6 +594,7 @@ export_start(struct export *e, const struct telemetry *t,
 {
 	int pair[2];
 	bool metrics = t->targets[TELEMETRY_METRICS].url != NULL;
+	const char *what = "the exporter";
 	size_t i;
 
 	e->store = store;
@@ -507,10 +622,16 @@ export_start(struct export *e, const struct telemetry *t,
 	}
 	if (!metrics && !e->wanted[SINK_COLLECTOR])
 		return;
-	if (start_collector(e, t, p) == -1)
+	if (prepare_collector(e, t, p) == -1 ||
+	    start_collector(e, &what) == -1) {
+		log_line(e->log, LOG_LEVEL_ERROR,
+		    "%s: %s; nothing is sent to a collector", what,
+		    strerror(errno));
 		e->wanted[SINK_COLLECTOR] = false;
-	else if (metrics)
+		forget_collector(&e->collector);
+	} else if (metrics) {
 		start_timer(e, t->interval_ms);
+	}
 }
 
 /* --- the queues of an invocation --- */
@@ -525,6 +646,8 @@ export_queue_init(struct export_queue *q)
 static int
 make_queue(struct export *e, struct export_queue *q, size_t i)
 {
+	struct collector *c = &e->collector;
+
 	q->fds[i] = ring_create(
 	    (e->queue + SPANS_OF_A_RECORD - 1) / SPANS_OF_A_RECORD);
 	if (q->fds[i] == -1)
@@ -534,8 +657,14 @@ make_queue(struct export *e, struct export_queue *q, size_t i)
 		return -1;
 	if (i != SINK_COLLECTOR)
 		return 0;
-	q->id = ++e->collector.next_id;
-	return hand_queue(e, q->fds[i], q->id);
+	q->id = ++c->next_id;
+	/* When there is none, or it has just died, the next one is told. */
+	if (!c->gone && hand_queue(c, q->fds[i], q->id, 0) == -1 &&
+	    errno != EPIPE)
+		return -1;
+	TAILQ_INSERT_TAIL(&c->queues, q, next);
+	q->listed = true;
+	return 0;
 }
 
 void
@@ -561,7 +690,7 @@ export_queue_begin(struct export *e, struct export_queue *q,
 			log_line(&job->log, LOG_LEVEL_ERROR,
 			    "no spans of this invocation: %s",
 			    strerror(errno));
-			export_queue_clear(q);
+			export_queue_clear(e, q);
 			return;
 		}
 	}
@@ -624,22 +753,51 @@ tell(struct export *e, enum exporter_kind kind, uint64_t id, unsigned ms)
 	    MSG_DONTWAIT);
 }
 
+static void
+put_own(struct export *e, const struct span *s)
+{
+	struct ring *own = e->collector.own;
+	struct span *room = ring_room(own, span_count(s));
+
+	if (room == NULL)
+		return;
+	*room = *s;
+	if (ring_put(own, e->batch)) /* full: somebody is on his way */
+		(void)send(e->put_fds[SINK_COLLECTOR], "", 1,
+		    MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* While there is no exporter: what it has not taken waits for the next one. */
+static void
+save_queue(struct export *e, const struct export_queue *q)
+{
+	struct ring *rest = ring_map(q->fds[SINK_COLLECTOR]);
+	unsigned most = RING_SLOTS_MAX;
+	struct span s;
+
+	if (rest == NULL)
+		return;
+	ring_take_over(rest);
+	while (most-- > 0 && ring_take(rest, &s))
+		put_own(e, &s);
+	ring_unmap(rest);
+}
+
 /* The broker puts no more into it, and we put this beside it. */
 static void
 close_queue(struct export *e, struct export_queue *q, const struct span *s)
 {
 	struct collector *c = &e->collector;
-	struct span *room;
+	const struct ring *ring = q->rings[SINK_COLLECTOR];
 
-	c->put += ring_count(q->rings[SINK_COLLECTOR]);
-	c->queue_full += ring_dropped(q->rings[SINK_COLLECTOR]);
-	room = s == NULL ? NULL : ring_room(c->own, span_count(s));
-	if (room != NULL) {
-		*room = *s;
-		if (ring_put(c->own, e->batch)) /* full: somebody is on his way */
-			(void)send(e->put_fds[SINK_COLLECTOR], "", 1,
-			    MSG_DONTWAIT | MSG_NOSIGNAL);
-	}
+	c->put += c->gone ? ring_taken(ring) : ring_count(ring);
+	c->queue_full += ring_dropped(ring);
+	if (c->gone)
+		save_queue(e, q);
+	if (s != NULL)
+		put_own(e, s);
+	TAILQ_REMOVE(&c->queues, q, next);
+	q->listed = false;
 	tell(e, EXPORTER_DONE, q->id, 0);
 }
 
@@ -681,10 +839,14 @@ export_queue_end(struct export *e, struct export_queue *q,
 }
 
 void
-export_queue_clear(struct export_queue *q)
+export_queue_clear(struct export *e, struct export_queue *q)
 {
 	size_t i;
 
+	if (q->listed) { /* nobody has put anything */
+		TAILQ_REMOVE(&e->collector.queues, q, next);
+		tell(e, EXPORTER_DONE, q->id, 0);
+	}
 	for (i = 0; i < TRACER_SINKS; i++) {
 		ring_unmap(q->rings[i]);
 		if (q->fds[i] != -1)
@@ -858,11 +1020,40 @@ hear_collector(struct export *e)
 void
 export_poll(const struct export *e, struct pollfd fds[EXPORT_POLLFDS])
 {
-	fds[SINK_COLLECTOR] = (struct pollfd){
-		e->collector.gone ? -1 : e->collector.channel_fd, POLLIN, 0 };
+	fds[SINK_COLLECTOR] = (struct pollfd){ e->collector.gone
+		? e->collector.again_fd
+		: e->collector.channel_fd, POLLIN, 0 };
 	fds[SINK_FILE] = (struct pollfd){
 		e->wanted[SINK_FILE] ? e->wake_fds[SINK_FILE] : -1, POLLIN, 0 };
 	fds[TRACER_SINKS] = (struct pollfd){ e->timer_fd, POLLIN, 0 };
+}
+
+/* It has said something, or is gone and may be started again. */
+static void
+step_collector(struct export *e)
+{
+	struct collector *c = &e->collector;
+	const char *what;
+	uint64_t n;
+
+	if (!c->gone) {
+		hear_collector(e);
+		if (!c->gone)
+			return;
+		lose_collector(c);
+		count_drops(e, 0);
+		start_later(c);
+		log_line(e->log, LOG_LEVEL_ERROR,
+		    "the exporter is gone; it is started again in %u s",
+		    c->again_ms / 1000);
+	} else if (read(c->again_fd, &n, sizeof(n)) == (ssize_t)sizeof(n) &&
+	    start_collector(e, &what) == -1) {
+		c->gone = true;
+		start_later(c);
+		log_line(e->log, LOG_LEVEL_ERROR,
+		    "%s: %s; the exporter is started again in %u s", what,
+		    strerror(errno), c->again_ms / 1000);
+	}
 }
 
 void
@@ -871,14 +1062,8 @@ export_step(struct export *e, const struct pollfd fds[EXPORT_POLLFDS])
 	char drain[4096];
 	uint64_t n;
 
-	if (fds[SINK_COLLECTOR].revents != 0 && !e->collector.gone) {
-		hear_collector(e);
-		if (e->collector.gone) {
-			e->wanted[SINK_COLLECTOR] = false;
-			log_line(e->log, LOG_LEVEL_ERROR,
-			    "the exporter is gone; no spans are sent any more");
-		}
-	}
+	if (fds[SINK_COLLECTOR].revents != 0)
+		step_collector(e);
 	if ((fds[SINK_FILE].revents & POLLIN) != 0 && e->file.ring != NULL &&
 	    recv(e->wake_fds[SINK_FILE], drain, sizeof(drain), MSG_DONTWAIT) >
 		0) {
@@ -913,37 +1098,38 @@ static void
 end_of_collector(struct export *e, int stop_fd)
 {
 	struct collector *c = &e->collector;
-	struct exporter_state *n = &c->state[EXPORTER_TRACES];
 	struct pollfd room = { c->channel_fd, POLLOUT, 0 };
-	uint64_t all;
+	struct exporter_state n;
 	unsigned ms;
 
-	if (c->pid == 0)
+	if (c->own == NULL)
 		return;
 	ms = c->timeout_ms < FLUSH_MS ? c->timeout_ms : FLUSH_MS;
+	if (!c->gone) {
+		/* One that has not read for so long never will. */
+		poll(&room, 1, GRACE_MS);
+		tell(e, EXPORTER_END, 0, ms);
+		wait_for_collector(e, stop_fd,
+		    clock_boot() + (ms + GRACE_MS) * CLOCK_MS);
+	}
 	c->put += ring_count(c->own);
 	c->queue_full += ring_dropped(c->own);
-	/* One that has not read for so long never will. */
-	poll(&room, 1, GRACE_MS);
-	tell(e, EXPORTER_END, 0, ms);
-	wait_for_collector(e, stop_fd,
-	    clock_boot() + (ms + GRACE_MS) * CLOCK_MS);
-	end_collector(c);
-	/* What it has not spoken of is lost with it. */
-	all = n->sent + n->rejected + n->queue_full + n->failed + n->shutdown;
-	if (all < c->put)
-		n->shutdown += c->put - all;
-	c->queue_full += n->queue_full;
-	n->queue_full = 0;
-	if (c->queue_full + n->rejected + n->failed + n->shutdown > 0)
+	forget_collector(c);
+	/* What nobody has spoken of is lost. */
+	n = spans_of(c);
+	if (sum_of(&n) < c->put)
+		c->before.shutdown += c->put - sum_of(&n);
+	n = spans_of(c);
+	n.queue_full += c->queue_full;
+	if (sum_of(&n) > n.sent)
 		log_line(e->log, LOG_LEVEL_WARN,
 		    "traces: %llu spans were sent and some dropped: queue_full "
 		    "%llu, rejected %llu, failed %llu, shutdown %llu",
-		    (unsigned long long)n->sent,
-		    (unsigned long long)c->queue_full,
-		    (unsigned long long)n->rejected,
-		    (unsigned long long)n->failed,
-		    (unsigned long long)n->shutdown);
+		    (unsigned long long)n.sent,
+		    (unsigned long long)n.queue_full,
+		    (unsigned long long)n.rejected,
+		    (unsigned long long)n.failed,
+		    (unsigned long long)n.shutdown);
 }
 
 void

@@ -1,6 +1,8 @@
 #ifndef SUPERVISOR_EXPORT_H
 #define SUPERVISOR_EXPORT_H
 
+#include <sys/queue.h>
+
 #include <poll.h>
 
 #include "audit/log.h"
@@ -41,7 +43,8 @@ void	export_start(struct export *, const struct telemetry *,
 
 /* The queues of one invocation. */
 struct export_queue {
-	bool		 on;
+	TAILQ_ENTRY(export_queue) next;
+	bool		 on, listed;
 	uint64_t	 id;		/* of the collector's, to the exporter */
 	bool		 given;		/* its parent is the caller's */
 	char		 span_id[17];	/* of skill.invocation */
@@ -67,7 +70,7 @@ void	export_queue_settle(struct export_queue *, uint64_t last);
 void	export_queue_end(struct export *, struct export_queue *,
 	    const struct broker_job *, const char *skill_id,
 	    const char *version, const struct broker_result *, int64_t begun);
-void	export_queue_clear(struct export_queue *);
+void	export_queue_clear(struct export *, struct export_queue *);
 
 /* For poll(2), and after it. */
 void	export_poll(const struct export *, struct pollfd fds[EXPORT_POLLFDS]);

@@ -951,5 +951,5 @@ invocation_clear(struct invocation *inv)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
-	export_queue_clear(&inv->queue);
+	export_queue_clear(inv->sup->export, &inv->queue);
 }

@@ -73,11 +73,13 @@ begin() {
 	RUN=$!
 	exec 8>"$T/in"
 }
+ASKED=0
 ask() {
 	t_asked=0
 	while [ "$t_asked" -lt "$1" ]; do
 		t_asked=$((t_asked + 1))
-		printf '{"op":"run","id":"r%s","skill":"nothing"}\n' "$t_asked"
+		ASKED=$((ASKED + 1))
+		printf '{"op":"run","id":%s,"skill":"nothing"}\n' "$ASKED"
 	done >&8
 }
 ended() { [ "$(grep -c '"event":"completed"' "$T/out")" -eq "$1" ]; }
@@ -325,18 +327,58 @@ is "$(cat "$T/out" "$T/err" | grep -c tok-4711) $(grep -rl tok-4711 "$STORE" | w
 is "$(requests .headers.authorization | sort -u)" tok-4711 'but the collector has it'
 nothing_left 'an export'
 
-# A killed exporter costs spans, and nothing else.
+# A killed exporter is started again, as it was; what waits in queues is not lost.
+# restarted PID: another one than that is there
+restarted() { t_now=$(exporter) && [ -n "$t_now" ] && [ "$t_now" != "$1" ]; }
 collector 200
+OTEL_EXPORTER_OTLP_HEADERS='authorization=tok-4711' OTEL_BSP_SCHEDULE_DELAY=60000
+export OTEL_EXPORTER_OTLP_HEADERS OTEL_BSP_SCHEDULE_DELAY
 start waits
+unset OTEL_EXPORTER_OTLP_HEADERS OTEL_BSP_SCHEDULE_DELAY
 until_true says ready
-kill -9 "$(exporter)"
+if is_root; then
+	is "$(find /proc/[0-9]*/fd -lname '/memfd:exporter*' 2>/dev/null | cut -d / -f 3 | sort -u)" \
+	    "$RUN" 'what it is started with is nobody else'"'"'s'
+fi
+X=$(exporter)
+kill -9 "$X"
+holds 'a killed exporter: there is another one' until_true restarted "$X"
 : >"$D/go"
 finish
 rm "$D/go"
-is "$RC $(result outcome)" '0 success' 'a killed exporter: the skill runs to its end'
-like "$ERR" 'exporter is gone' 'and it is said'
-is "$(dropped shutdown)" 6 'and its spans are counted'
+is "$RC $(result outcome)" '0 success' 'the skill runs to its end'
+like "$ERR" 'exporter is gone; it is started again in 1 s' 'and it is said'
+unlike "$ERR" 'dropped' 'nothing is lost'
+is "$(spans .spanId | sort -u | wc -l) $(requests .headers.authorization | sort -u)" \
+    '6 tok-4711' 'all of it is sent, with the password'
 nothing_left 'a killed exporter'
+
+# What it had is lost, and counted at once.
+collector hang hang 200
+OTEL_EXPORTER_OTLP_TIMEOUT=60000 OTEL_BSP_SCHEDULE_DELAY=100 begin --max 1
+had=$(drops failed)
+lost() { [ "$(drops failed)" -gt "$1" ]; }
+asked() { [ "$(requests .how | wc -l)" -eq "$1" ]; }
+for n in 1 2; do
+	ask 1
+	until_true asked "$n"
+	X=$(exporter)
+	now=$(drops failed)
+	kill -9 "$X"
+	holds "killed with a request on its way: counted as failed ($n)" \
+	    until_true lost "$now"
+	ask 1
+	until_true restarted "$X"
+done
+exec 8>&-
+finish
+like "$ERR" 'started again in 1 s' 'it is started again'
+like "$ERR" 'started again in 2 s' 'the second time later'
+is "$(($(spans .spanId | sort -u | wc -l) + $(dropped failed)))" 8 \
+    'and every span is accounted for'
+is "$(drops failed)" $((had + $(dropped failed))) 'each once'
+nothing_left 'an exporter that was killed twice'
+INV=
 
 # A killed broker: what it had done gets out.
 collector 200

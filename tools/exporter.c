@@ -318,6 +318,7 @@ add_queue(struct exporter *e, uint64_t id, int fd)
 		e->told = false;
 		return;
 	}
+	ring_take_over(q->ring); /* we may not be the first */
 	q->id = id;
 	e->queues_n++;
 	TAILQ_INSERT_TAIL(&e->queues, q, next);

@@ -10,7 +10,7 @@
  * collector, a way to it, and the queues, and what it says is numbers.
  */
 
-/* Its descriptors: channel, configuration (a pipe, read to its end), what wakes
+/* Its descriptors: channel, configuration (a file, read to its end), what wakes
  * it (an eventfd), and for each signal authorities, certificate and key. */
 enum exporter_fd {
 	EXPORTER_CHANNEL,
@@ -38,7 +38,7 @@ enum exporter_signal {
  *  "metrics": the same, "resource": the text of an array,
  *  "delay_ms","export_ms","metric_ms","batch","queue","attributes","length"}
  */
-#define EXPORTER_CONFIG_MAX	((size_t)60 * 1024)	/* a pipe holds it */
+#define EXPORTER_CONFIG_MAX	((size_t)60 * 1024)
 
 enum exporter_kind {
 	/* to the exporter */

@@ -96,6 +96,32 @@ test_kill(void)
 	close(fd);
 }
 
+/* Another takes where the one before him has died. */
+static void
+test_next(void)
+{
+	int fd = ring_create(4);
+	struct ring *in = ring_map(fd), *out = ring_map(fd), *next;
+	bool good = true;
+	int i;
+
+	for (i = 0; i < 10; i++)
+		good = put(in, i, 0, NULL) && take(out) == i && good;
+	for (; i < 13; i++)
+		good = put(in, i, 0, NULL) && good;
+	ok(good && take(out) == 10, "one has taken some");
+	ring_unmap(out);
+	next = ring_map(fd);
+	ring_take_over(next);
+	ok(take(next) == 11 && take(next) == 12 && take(next) == -1,
+	    "the next one has the others");
+	ok(put(in, 13, 0, NULL) && take(next) == 13, "and what comes then");
+	ok(ring_taken(in) == 14 && ring_count(in) == 14, "each is counted");
+	ring_unmap(in);
+	ring_unmap(next);
+	close(fd);
+}
+
 /* What the other side may write: the positions lie in the first two lines. */
 static void
 test_hostile(void)
@@ -190,6 +216,7 @@ main(void)
 	test_order();
 	test_kill();
 	test_promise();
+	test_next();
 	test_hostile();
 	test_file();
 	return done();
