@@ -561,25 +561,42 @@ take_limits(struct telemetry *t)
 		    "only tracecontext is known here; it is taken");
 }
 
+#define ATTRIBUTE ",{\"key\":" /* begins each, and stands in no text */
+
+/* The one from at on has the key of one before it, which goes: keys are unique,
+ * and the last one counts, as with the SDKs. */
+static void
+drop_same(struct buf *out, size_t at)
+{
+	const char *last = out->data + at, *end = out->data + out->len;
+	const char *value = memmem(last, out->len - at, ",\"value\"", 8);
+	const char *next;
+	char *same =
+	    memmem(out->data, at, last, (size_t)(value - last) + 1);
+
+	if (same == NULL)
+		return;
+	next = memmem(same + 1, (size_t)(end - same) - 1, ATTRIBUTE,
+	    sizeof(ATTRIBUTE) - 1);
+	memmove(same, next, (size_t)(end - next));
+	out->len -= (size_t)(next - same);
+}
+
 static bool
 put_attribute(struct buf *out, const char *key, const char *val)
 {
-	size_t at, n;
+	size_t at = out->len;
 
-	/* Said by a variable of its own, or by us. */
+	/* Said by a variable of its own, or by us: what a program says of itself
+	 * beats the environment. */
 	if (strcmp(key, "service.name") == 0 ||
 	    strcmp(key, "service.version") == 0 ||
 	    strcmp(key, "service.instance.id") == 0)
 		return true;
 	buf_putc(out, ',');
-	at = out->len;
 	if (span_text(out, key, val, strlen(val)) == -1)
 		return false;
-	/* A key that was there is what counts: keys are unique. */
-	n = (size_t)((char *)memmem(out->data + at, out->len - at, ",\"value\"",
-			 8) - (out->data + at));
-	if (memmem(out->data, at, out->data + at, n + 1) != NULL)
-		out->len = at - 1;
+	drop_same(out, at);
 	return true;
 }
 

@@ -284,8 +284,8 @@ test_resource(void)
 	struct buf b;
 
 	buf_init(&b, 4096);
-	take("OTEL_RESOURCE_ATTRIBUTES=service.name=a,k=v%20w,k=x,"
-	     "service.instance.id=no",
+	take("OTEL_RESOURCE_ATTRIBUTES=service.name=z,k=v%20w,kk=1,k=x%22}},"
+	     "service.instance.id=no,service.name=a,service.version=9,m=,k=y",
 	    (const char *)NULL);
 	telemetry_resource(&t, "HOST", &b);
 	buf_putc(&b, '\0');
@@ -295,8 +295,10 @@ test_resource(void)
 	    CYBEROS_VERSION "\"}},"
 	    "{\"key\":\"service.instance.id\",\"value\":{\"stringValue\":"
 	    "\"HOST\"}},"
-	    "{\"key\":\"k\",\"value\":{\"stringValue\":\"v w\"}}]",
-	    "attributes, each key once");
+	    "{\"key\":\"kk\",\"value\":{\"stringValue\":\"1\"}},"
+	    "{\"key\":\"m\",\"value\":{\"stringValue\":\"\"}},"
+	    "{\"key\":\"k\",\"value\":{\"stringValue\":\"y\"}}]",
+	    "attributes, of each key the last");
 	drop();
 	buf_reset(&b);
 	take("OTEL_RESOURCE_ATTRIBUTES=service.name=a,b",
