@@ -86,6 +86,17 @@ open_pump(struct relay *r, int stream)
 	return 0;
 }
 
+/* One file for both: what is written must stay in its order. */
+static bool
+is_of_stdout(const struct relay *r, int stream, const struct stat *st)
+{
+	struct stat out;
+
+	return stream == STDERR_FILENO && r->pump[STDOUT_FILENO].from != -1 &&
+	       fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == st->st_dev &&
+	       out.st_ino == st->st_ino;
+}
+
 static int
 open_stream(struct relay *r, int stream, enum relay_mode mode)
 {
@@ -101,6 +112,11 @@ open_stream(struct relay *r, int stream, enum relay_mode mode)
 	if (S_ISDIR(st.st_mode)) {
 		errno = EISDIR;
 		return -1;
+	}
+	if (is_of_stdout(r, stream, &st)) {
+		r->skill[stream] =
+		    fcntl(r->skill[STDOUT_FILENO], F_DUPFD_CLOEXEC, 10);
+		return r->skill[stream] == -1 ? -1 : 0;
 	}
 	if (mode == RELAY_ALWAYS || S_ISREG(st.st_mode) ||
 	    S_ISBLK(st.st_mode))

@@ -8,7 +8,8 @@
 /*
  * The skill's standard streams (SPEC 1). A terminal or a pipe is inherited; a
  * regular file goes through a pipe of ours, since a descriptor of it could be
- * opened again for writing; a directory is refused.
+ * opened again for writing, and both outputs through one where they are the same
+ * file; a directory is refused.
  */
 enum relay_mode {
 	RELAY_INHERIT,		/* as above */

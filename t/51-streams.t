@@ -53,6 +53,17 @@ run copy <"$T/bin" >"$T/got" 2>/dev/null
 is "$(sum "$T/got")" "$(sum "$T/bin")" "bytes pass as they are"
 run copy <"$T/bin" >"$T/both" 2>&1
 is "$(tail -n 1 "$T/both")" end "one file for output and error"
+skill turns <<'S'
+#!/bin/sh
+for n in 1 2 3 4 5; do
+	echo o$n
+	echo e$n >&2
+done
+S
+run turns </dev/null >"$T/both" 2>&1
+is "$(xargs <"$T/both")" "o1 e1 o2 e2 o3 e3 o4 e4 o5 e5" "what goes to one file keeps its order"
+run turns </dev/null >"$T/got" 2>"$T/both"
+is "$(xargs <"$T/got") $(xargs <"$T/both")" "o1 o2 o3 o4 o5 e1 e2 e3 e4 e5" "two files get their own"
 head -c 3000000 /dev/urandom >"$T/large"
 run copy <"$T/large" >"$T/got" 2>/dev/null
 is "$(sum "$T/got")" "$(sum "$T/large")" "3 MB from a file to a file"
