@@ -37,7 +37,9 @@ static const struct {
 	[FAIL_NO_SPACE] = { "no_space",
 	    "the disk, or this invocation's share of it, is full" },
 	[FAIL_IO_ERROR] = { "io_error", "the machine failed" },
-	[FAIL_INVALID_PATTERN] = { "invalid_pattern", "" }, /* match_trouble */
+	/* match_trouble has a better sentence. */
+	[FAIL_INVALID_PATTERN] = { "invalid_pattern",
+	    "the pattern is no regular expression, or needs too much" },
 	[FAIL_TOO_COMPLEX] = { "too_complex",
 	    "the expression takes too long on a line; make it simpler" },
 	[FAIL_HTTP_ERROR] = { "http_error",

@@ -142,7 +142,7 @@ model_name(const char *s, size_t n, char host[HOST_SIZE])
 		if (c >= 'A' && c <= 'Z')
 			c = (char)(c + 32);
 		if (c == '\0' || len + 2 >= HOST_SIZE ||
-		    strchr("abcdefghijklmnopqrstuvwxyz0123456789-.", c) == NULL)
+		    strchr("abcdefghijklmnopqrstuvwxyz0123456789-_.", c) == NULL)
 			return false;
 		host[len++] = c;
 	}
@@ -247,7 +247,7 @@ join(char out[HOST_SIZE], const char *a, const char *b, const char *c)
 }
 
 static const char *const labels[] = {"a", "b", "ab", "a-b", "xn--bcher-kva",
-    "api", "x1", "1x", "0xg", "good", "evil"};
+    "a_b", "api", "x1", "1x", "0xg", "good", "evil"};
 static const char *const tails[] = {"example", "test", "example.com", "good.test",
     "localhost", "co.uk"};
 

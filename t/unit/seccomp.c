@@ -80,7 +80,10 @@ static const struct row rows[] = {
 	{ "setuid", { 0 }, ALLOW, EPERM, EPERM },
 
 	/* the attack list */
-	{ "unshare", { 0 }, NOTIFY, EPERM, EPERM },
+	{ "unshare", { CLONE_NEWUSER }, NOTIFY, EPERM, EPERM },
+	{ "unshare", { CLONE_NEWNET | CLONE_FILES }, NOTIFY, EPERM, EPERM },
+	{ "unshare", { 0x80 }, NOTIFY, EPERM, EPERM }, /* CLONE_NEWTIME */
+	{ "unshare", { CLONE_FILES | CLONE_FS }, EPERM, EPERM, EPERM },
 	{ "setns", { 0 }, NOTIFY, EPERM, EPERM },
 	{ "mount", { 0 }, NOTIFY, EPERM, EPERM },
 	{ "umount2", { 0 }, NOTIFY, EPERM, EPERM },
@@ -163,7 +166,9 @@ static const struct row rows[] = {
 	{ "socket", { AF_UNIX, SOCK_STREAM }, ALLOW, EPERM, EPERM },
 	{ "socket", { AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK },
 	    ALLOW, EPERM, EPERM },
-	{ "socket", { AF_UNIX, SOCK_DGRAM }, NOTIFY, EPERM, EPERM },
+	{ "socket", { AF_UNIX, SOCK_DGRAM }, EPERM, EPERM, EPERM },
+	{ "socket", { AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC }, EPERM, EPERM,
+	    EPERM },
 	{ "socket", { AF_UNIX, SOCK_RAW }, NOTIFY, EPERM, EPERM },
 	{ "socket", { AF_UNIX, SOCK_SEQPACKET }, NOTIFY, EPERM, EPERM },
 	{ "socket", { AF_UNIX, 0 }, NOTIFY, EPERM, EPERM },
@@ -1170,7 +1175,7 @@ static void
 keep_trying(const void *arg)
 {
 	(void)arg;
-	while (unshare(0) == -1 && errno == EPERM)
+	while (unshare(CLONE_NEWNS) == -1 && errno == EPERM)
 		;
 	_exit(errno == ENOSYS ? 0 : 1);
 }
