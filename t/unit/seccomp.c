@@ -828,7 +828,7 @@ skill_odds(void)
 	REFUSED(ENOSYS, syscall(5000));
 	REFUSED(EPERM, setpriority(PRIO_USER, 0, 0));
 	REFUSED(EPERM, setpriority(PRIO_PROCESS, (id_t)getppid(), 0));
-	NEED(setpriority(PRIO_PROCESS, 0, 1) == 0);
+	NEED(setpriority(PRIO_PROCESS, 0, 19) == 0);
 	NEED(syscall(SYS_personality, 0xffffffffUL) != -1);
 	REFUSED(EPERM, syscall(SYS_personality, 0x0040000UL));
 }
