@@ -616,6 +616,7 @@ anchor_closed(const struct store *s, const char *day, const char *inv)
 	struct json_span payload, seq;
 	struct lines lines;
 	char name[32], id[STORE_UUID_SIZE];
+	enum lines_event event = LINES_END;
 	const char *line;
 	size_t len;
 	bool closes, found = false;
@@ -629,7 +630,8 @@ anchor_closed(const struct store *s, const char *day, const char *inv)
 		close_keep_errno(fd);
 		return -1;
 	}
-	while (!found && lines_next_row(&lines, &line, &len) == LINES_ROW)
+	while (!found &&
+	       (event = lines_next_row(&lines, &line, &len)) == LINES_ROW)
 		found = memmem(line, len, inv, STORE_UUID_SIZE - 1) != NULL &&
 			read_anchor(line, len, &seq, &payload, &closes) &&
 			closes &&
@@ -637,8 +639,8 @@ anchor_closed(const struct store *s, const char *day, const char *inv)
 			    id, sizeof(id)) &&
 			strcmp(id, inv) == 0;
 	lines_clear(&lines);
-	close(fd);
-	return found;
+	close_keep_errno(fd);
+	return event == LINES_FAILED ? -1 : found;
 }
 
 int

@@ -626,10 +626,7 @@ plan_any(struct broker *b)
 	struct confine_plan *p = &b->plan;
 
 	p->best_effort = b->job.best_effort;
-	p->root = geteuid() == 0;
-	p->mounts = p->root && spawn_may_mount();
-	p->host_uid = geteuid();
-	p->host_gid = getegid();
+	spawn_rights(p);
 	p->broker_pid = getpid();
 	p->abstract_name = b->abstract_name;
 	p->cgroup = b->job.cgroup;

@@ -585,10 +585,11 @@ begin_once(struct confine_plan *p, struct spawned *s)
 out:
 	if (result == -1)
 		s->error = errno;
-	/* Of one that dies the files are not ours, or not there. */
+	/* Of one that dies the files are not ours, or not there, and nobody is
+	 * at the other end. */
 	if (result == -1 && s->init_pid > 0 &&
 	    (s->error == EACCES || s->error == ENOENT ||
-		s->error == ESRCH) &&
+		s->error == ESRCH || s->error == EPIPE) &&
 	    was_killed(s, 100))
 		s->error = ENDED;
 	close_fd(&control[0]);
@@ -714,8 +715,8 @@ take_shares(struct confine_plan *p)
 	return result;
 }
 
-bool
-spawn_may_mount(void)
+static bool
+may_mount(void)
 {
 	struct __user_cap_header_struct head = {
 	    .version = _LINUX_CAPABILITY_VERSION_3};
@@ -724,6 +725,15 @@ spawn_may_mount(void)
 	return syscall(SYS_capget, &head, data) == 0 &&
 	       (data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &
 		   CAP_TO_MASK(CAP_SYS_ADMIN)) != 0;
+}
+
+void
+spawn_rights(struct confine_plan *p)
+{
+	p->root = geteuid() == 0;
+	p->mounts = p->root && may_mount();
+	p->host_uid = geteuid();
+	p->host_gid = getegid();
 }
 
 void

@@ -41,8 +41,9 @@ int	spawn_close_others(int *keep, size_t n);
 void	spawn_init(struct spawned *);
 void	spawn_clear(struct spawned *);
 
-/* For confine_plan.mounts: is CAP_SYS_ADMIN ours? */
-bool	spawn_may_mount(void);
+/* Who we are and what we may, for a plan; the ids are ours until spawn_lock_uid
+ * has others. */
+void	spawn_rights(struct confine_plan *);
 
 /*
  * What is to be shown: opened now, with its device and inode. path is

@@ -86,9 +86,7 @@ make_plan(struct doctor *d, const struct policy *policy)
 	ssize_t n;
 	int i;
 
-	p->root = geteuid() == 0;
-	p->host_uid = geteuid();
-	p->host_gid = getegid();
+	spawn_rights(p);
 	if (p->root) {
 		d->lock_fd = spawn_lock_uid(policy->uid_first,
 		    policy->uid_last, &p->host_uid);

@@ -660,7 +660,7 @@ make_queue(struct export *e, struct export_queue *q, size_t i)
 	q->id = ++c->next_id;
 	/* When there is none, or it has just died, the next one is told. */
 	if (!c->gone && hand_queue(c, q->fds[i], q->id, 0) == -1 &&
-	    errno != EPIPE)
+	    errno != EPIPE && errno != ECONNRESET)
 		return -1;
 	TAILQ_INSERT_TAIL(&c->queues, q, next);
 	q->listed = true;

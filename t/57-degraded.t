@@ -395,6 +395,83 @@ done
 holds "too few descriptors: some were refused, and what ran had all layers" \
     [ "$((refused > 10 && ran == 15))" = 1 ]
 
+# Nor is one that is killed while its sandbox is built.
+cat >"$T/killed.c" <<'C'
+#include <stdarg.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int *done;
+static char at[16];
+static int is_init;
+__attribute__((constructor)) static void
+begin(void)
+{
+	const char *where = getenv("KILLED_AT");
+
+	done = mmap(NULL, sizeof(*done), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	strncpy(at, where == NULL ? "" : where, sizeof(at) - 1);
+}
+static void
+die(const char *where)
+{
+	if (strcmp(at, where) == 0 && __atomic_exchange_n(done, 1, __ATOMIC_SEQ_CST) == 0)
+		kill(getpid(), SIGKILL);
+}
+int
+prctl(int what, ...)
+{
+	unsigned long a[4];
+	va_list ap;
+	int i;
+
+	va_start(ap, what);
+	for (i = 0; i < 4; i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	if (what == PR_SET_NAME && strcmp((const char *)a[0], "cyberos-init") == 0)
+		is_init = 1, die("first");
+	return (int)syscall(SYS_prctl, what, a[0], a[1], a[2], a[3]);
+}
+ssize_t
+sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	ssize_t n = syscall(SYS_sendmsg, fd, m, flags);
+
+	if (is_init)
+		die("sent");
+	return n;
+}
+int
+sethostname(const char *name, size_t len)
+{
+	die("later");
+	return (int)syscall(SYS_sethostname, name, len);
+}
+C
+if cc -shared -fPIC -O1 -o "$T/killed.so" "$T/killed.c" 2>"$T/err"; then
+	for at in first sent later; do
+		rm -f "$T/result.json"
+		KILLED_AT=$at LD_PRELOAD=$T/killed.so "$CYBEROS" skill broker run \
+		    --store "$STORE" --skills "$T/skills" --result "$T/result.json" \
+		    short >"$T/out" 2>"$T/err" </dev/null
+		RC=$?
+		case $RC in
+		0) is "$(layer user_namespace)$(layer private_root)" activeactive \
+		    "killed at $at: it was begun again, with all layers" ;;
+		*) is "$RC $(cat "$T/out")$(grep -c 'its process was killed' "$T/err")" '125 1' \
+		    "killed at $at: nothing runs" || note "$(cat "$T/err")" ;;
+		esac
+	done
+else
+	skip 'a killed init' 'no C compiler'
+fi
+
 # --- what was verified is what runs, or nothing does ---
 
 printf '#!/bin/sh\necho ran\n' | skill signed
