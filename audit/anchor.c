@@ -303,6 +303,8 @@ anchor_mend(const struct store *s, struct digest *digest)
 		return 0;
 	end_init(&end);
 	result = mend_day(s, day, digest, &end);
+	if (result == 0 && end.hseq > 0 && end.rest.len > 0)
+		result = 1;
 	buf_clear(&end.rest);
 	return result;
 }

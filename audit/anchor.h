@@ -49,7 +49,7 @@ int	anchor_append_to(const struct store *, const char *day,
 /*
  * Mend what a crash left at the end of the newest day, as the next anchor would:
  * a row that lacks its line feed counts from then on. Before anchors are read to
- * act by them. 0 or -1 with errno.
+ * act by them. 1: there was something, 0, or -1 with errno.
  */
 int	anchor_mend(const struct store *, struct digest *);
 

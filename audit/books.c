@@ -107,9 +107,10 @@ next_part(struct books *b, unsigned most)
 	if (fd == -1)
 		return -1;
 	snprintf(file, sizeof(file), "%s/%s", b->day, name);
+	/* It may have all but its line feed there, and count later: then it must
+	 * have its file. An empty one without an anchor is recovery's to remove. */
 	if (anchor_part(b, parts->n + 1, file, &anchor) == -1) {
 		close(fd);
-		unlinkat(b->day_fd, name, 0);
 		return -1;
 	}
 	protect_part(b, fd);

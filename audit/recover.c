@@ -582,8 +582,12 @@ recover_all(const struct recover *r)
 	size_t i, at;
 	int result = 0;
 
-	if (store_days(r->store, &days) == -1)
+	result = anchor_mend(r->store, r->digest);
+	if (result == 1)
+		tell(r, RECOVER_MENDED, "the anchors");
+	if (result == -1 || store_days(r->store, &days) == -1)
 		return -1;
+	result = 0;
 	roll_init(&all.roll, "");
 	for (i = 0; i < days.n && result == 0; i++)
 		result = each_anchor(r, days.day[i], take_all, &all);

@@ -21,6 +21,7 @@ enum recover_did {
 	RECOVER_MISSING,	/* its file is gone: left as it is */
 	RECOVER_REMOVED,	/* an empty file without an anchor */
 	RECOVER_QUARANTINED,	/* a file with rows and without an anchor */
+	RECOVER_MENDED,		/* the end of the anchors, torn by a crash */
 	RECOVER_FAILED		/* errno says why */
 };
 

@@ -318,6 +318,21 @@ take_word(const char **p, const char *end, char *out, size_t size)
 	return true;
 }
 
+/* "2026-11-30T10:00:00.004000Z", as clock_stamp writes it. */
+static bool
+is_stamp(const char *ts)
+{
+	static const char form[] = "dddd-dd-ddTdd:dd:dd.ddddddZ";
+	size_t i;
+
+	for (i = 0; i < sizeof(form) - 1; i++) {
+		if (form[i] == 'd' ? ts[i] < '0' || ts[i] > '9'
+				   : ts[i] != form[i])
+			return false;
+	}
+	return ts[i] == '\0';
+}
+
 static bool
 take_number(const char **p, const char *end, uint64_t *out)
 {
@@ -360,7 +375,7 @@ row_read(const char *line, size_t len, bool host, const char *owner,
 	    !take_number(&p, tail, &out->seq) ||
 	    !skip(&p, tail, ",\"ts\":\"") ||
 	    !take_word(&p, tail, out->ts, sizeof(out->ts)) ||
-	    !skip(&p, tail, ",\"mono_ns\":") ||
+	    !is_stamp(out->ts) || !skip(&p, tail, ",\"mono_ns\":") ||
 	    !take_number(&p, tail, &ignored) || !skip(&p, tail, ",\"by\":\"") ||
 	    !take_word(&p, tail, out->by, sizeof(out->by)) ||
 	    !skip(&p, tail, ",\"kind\":\"") ||

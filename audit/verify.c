@@ -750,7 +750,7 @@ close_holds(struct verify *v, const struct segment_check *c, unsigned parts,
 		{ "timeouts", w->timeouts }, { "open_calls", w->open_calls },
 		{ "torn_bytes", w->torn_bytes } };
 	char text[DIGEST_HEX];
-	uint64_t said;
+	uint64_t said, duplicates;
 	size_t i;
 
 	/* What was lost last has no row to tell of it. */
@@ -759,6 +759,12 @@ close_holds(struct verify *v, const struct segment_check *c, unsigned parts,
 		    "%.36s: lost is %" PRIu64
 		    ", rows of the segment tell of %" PRIu64,
 		    w->inv, said, w->lost);
+		return false;
+	}
+	if (!row_uint_of(r, "spooled", &said) ||
+	    !row_uint_of(r, "duplicates", &duplicates) || duplicates > said) {
+		find(v, VERIFY_DAMAGED, v->file, v->line, "spooled",
+		    "%.36s: spooled and duplicates are no counts", w->inv);
 		return false;
 	}
 	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {

@@ -642,6 +642,25 @@ plan_any(struct broker *b)
 	return b->uid_lock == -1 ? "no free uid in uid_range" : NULL;
 }
 
+/* From here on it tells that we live. */
+static void
+publish_counters(struct broker *b)
+{
+	struct counters *c = b->counters;
+
+	strlcpy(c->invocation_id, b->job.invocation,
+	    sizeof(c->invocation_id));
+	strlcpy(c->skill_id, b->id, sizeof(c->skill_id));
+	strlcpy(c->tenant_id, b->job.tenant, sizeof(c->tenant_id));
+	strlcpy(c->socket_dir, b->job.socket_dir, sizeof(c->socket_dir));
+	c->socket_dev = b->socket.dev;
+	c->socket_ino = b->socket.ino;
+	c->pid = getpid();
+	c->started_wall = clock_wall();
+	counters_turn(c, c->started_wall);
+	c->magic = COUNTERS_MAGIC;
+}
+
 static bool
 bind_socket(struct broker *b)
 {
@@ -651,7 +670,9 @@ bind_socket(struct broker *b)
 	if (socket_bind(&b->socket, b->job.socket_dir, b->job.invocation,
 		b->plan.host_uid, why, sizeof(why)) == -1)
 		return refused(b, EXIT_RUN_BROKER, why);
-	/* First, so that the supervisor can remove it whenever we die. */
+	/* First, so that the supervisor can remove it whenever we die, and who
+	 * sweeps when both have. */
+	publish_counters(b);
 	memset(&m, 0, sizeof(m));
 	m.type = BROKER_SOCKET;
 	m.dev = b->socket.dev;
@@ -1582,25 +1603,6 @@ open_counters(struct broker *b)
 	return true;
 }
 
-/* From here on it tells that we live. */
-static void
-publish_counters(struct broker *b)
-{
-	struct counters *c = b->counters;
-
-	strlcpy(c->invocation_id, b->job.invocation,
-	    sizeof(c->invocation_id));
-	strlcpy(c->skill_id, b->id, sizeof(c->skill_id));
-	strlcpy(c->tenant_id, b->job.tenant, sizeof(c->tenant_id));
-	strlcpy(c->socket_dir, b->job.socket_dir, sizeof(c->socket_dir));
-	c->socket_dev = b->socket.dev;
-	c->socket_ino = b->socket.ino;
-	c->pid = getpid();
-	c->started_wall = clock_wall();
-	counters_turn(c, c->started_wall);
-	c->magic = COUNTERS_MAGIC;
-}
-
 static bool
 set_up(struct broker *b)
 {
@@ -1623,7 +1625,6 @@ set_up(struct broker *b)
 	inv->stray_len = b->job.stray_len;
 	if (!protect_places(b))
 		return false;
-	publish_counters(b);
 	inv->protect = b->protect;
 	b->dispatch.inv = inv;
 	b->dispatch.log = &b->log;

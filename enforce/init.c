@@ -350,55 +350,13 @@ reap(struct init *in, struct init_control *status)
 	}
 }
 
-/* SIGKILL to each child of init; false when there is none. */
-static bool
-kill_children(void)
-{
-	char text[4096], *at;
-	pid_t pid = 0;
-	ssize_t n;
-	bool any = false;
-	int fd;
-
-	fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
-	if (fd == -1)
-		return false;
-	n = read(fd, text, sizeof(text));
-	close(fd);
-	for (at = text; at < text + n; at++) {
-		if (*at >= '0' && *at <= '9') {
-			pid = pid * 10 + (*at - '0');
-			continue;
-		}
-		if (pid > 0 && kill(pid, SIGKILL) == 0)
-			any = true;
-		pid = 0;
-	}
-	return any;
-}
-
-/*
- * The end of init is the end of its PID namespace. Without one: all that has
- * the invocation's own uid, or, where it is the user's, one generation after
- * the other, since orphans become children of init. Children are not reaped
- * in between, so no number is anybody else's.
- */
-static void
-end_rest(const struct init *in)
-{
-	if (in->plan->namespaces)
-		_exit(0);
-	if (in->plan->root) {
-		kill(-1, SIGKILL);
-		_exit(0);
-	}
-	kill(-in->skill, SIGKILL);
-	while (kill_children())
-		waitid(P_ALL, 0, NULL, WEXITED);
-	_exit(0);
-}
-
-#define GENERATIONS 32 /* that SIGTERM goes down */
+/* Without a namespace, as an ordinary user: what descends from init. */
+struct tree {
+	struct {
+		pid_t pid, parent;
+	} *v;
+	size_t n, size;
+};
 
 /* Is it still the child of that process? Numbers are given again. */
 static bool
@@ -421,24 +379,37 @@ is_child_of(pid_t pid, pid_t parent)
 }
 
 static void
-terminate_one(pid_t pid, pid_t parent)
+signal_one(pid_t pid, pid_t parent, int sig)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
 	if (fd == -1)
 		return;
-	if (is_child_of(pid, parent)) {
-		syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0);
-		syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
-	}
+	if (is_child_of(pid, parent))
+		syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0);
 	close(fd);
 }
 
-static void terminate_children(pid_t parent, unsigned generations);
-
-/* Those of one task of a process: of this one, and what they have below them. */
 static void
-terminate_list(int list_fd, pid_t parent, unsigned generations)
+add_to_tree(struct tree *t, pid_t pid, pid_t parent)
+{
+	void *v;
+
+	if (t->n == t->size) {
+		v = recallocarray(
+		    t->v, t->size, t->size * 2 + 64, sizeof(*t->v));
+		if (v == NULL)
+			return; /* the next round finds it */
+		t->v = v;
+		t->size = t->size * 2 + 64;
+	}
+	t->v[t->n].pid = pid;
+	t->v[t->n++].parent = parent;
+}
+
+/* The children of one thread of a process. */
+static void
+add_list(struct tree *t, int list_fd, pid_t parent)
 {
 	char text[4096];
 	pid_t pid = 0;
@@ -450,18 +421,15 @@ terminate_list(int list_fd, pid_t parent, unsigned generations)
 				pid = pid * 10 + (text[i] - '0');
 				continue;
 			}
-			/* First those below: they lose their parent then. */
-			if (pid > 0 && generations > 0)
-				terminate_children(pid, generations - 1);
 			if (pid > 0)
-				terminate_one(pid, parent);
+				add_to_tree(t, pid, parent);
 			pid = 0;
 		}
 	}
 }
 
 static void
-terminate_children(pid_t parent, unsigned generations)
+add_children(struct tree *t, pid_t parent)
 {
 	char path[64];
 	struct dirent *e;
@@ -478,11 +446,81 @@ terminate_children(pid_t parent, unsigned generations)
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd == -1)
 			continue;
-		terminate_list(fd, parent, generations);
+		add_list(t, fd, parent);
 		close(fd);
 	}
 	if (tasks != NULL)
 		closedir(tasks);
+}
+
+/* A signal to all of them, the youngest first, since the others lose their
+ * parent then; and one more, or 0. How many there were. */
+static size_t
+signal_tree(int sig, int more)
+{
+	struct tree t = { NULL, 0, 0 };
+	size_t i, n;
+
+	add_children(&t, getpid());
+	for (i = 0; i < t.n; i++)
+		add_children(&t, t.v[i].pid);
+	for (i = t.n; i > 0; i--) {
+		signal_one(t.v[i - 1].pid, t.v[i - 1].parent, sig);
+		if (more != 0)
+			signal_one(t.v[i - 1].pid, t.v[i - 1].parent, more);
+	}
+	n = t.n;
+	free(t.v);
+	return n;
+}
+
+#define ROUNDS 16 /* until all have stopped */
+
+/*
+ * One that is killed makes room for another one, which the rest may make before
+ * they are killed: so all of them stop first.
+ */
+static void
+kill_tree(void)
+{
+	siginfo_t info;
+	size_t n, was;
+	int i;
+
+	for (;;) {
+		n = 0;
+		i = 0;
+		do {
+			was = n;
+			n = signal_tree(SIGSTOP, 0);
+		} while (n != was && ++i < ROUNDS);
+		if (n == 0)
+			return;
+		signal_tree(SIGKILL, 0);
+		waitid(P_ALL, 0, NULL, WEXITED);
+		do
+			memset(&info, 0, sizeof(info));
+		while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) == 0 &&
+		       info.si_pid != 0);
+	}
+}
+
+/*
+ * The end of init is the end of its PID namespace. Without one: all that has
+ * the invocation's own uid, or, where it is the user's, all that descends from
+ * us; orphans become our children.
+ */
+static void
+end_rest(const struct init *in)
+{
+	if (in->plan->namespaces)
+		_exit(0);
+	if (in->plan->root) {
+		kill(-1, SIGKILL);
+		_exit(0);
+	}
+	kill_tree();
+	_exit(0);
 }
 
 /*
@@ -493,7 +531,7 @@ static void
 pass_terminate(const struct init *in)
 {
 	if (!in->plan->namespaces && !in->plan->root) {
-		terminate_children(getpid(), GENERATIONS);
+		signal_tree(SIGTERM, SIGCONT);
 		return;
 	}
 	kill(-1, SIGTERM);

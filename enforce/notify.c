@@ -345,6 +345,7 @@ bool
 notify_serve(struct notify *n)
 {
 	struct pollfd p = { n->fd, POLLIN, 0 };
+	int64_t begun;
 	int i;
 
 	for (i = 0; i < BATCH; i++) {
@@ -353,8 +354,12 @@ notify_serve(struct notify *n)
 			return true;
 		if ((p.revents & POLLIN) == 0)
 			return false;
+		begun = now_ms();
 		if (!serve_one(n))
 			return false;
+		/* It has waited for a place: others wait for init. */
+		if (now_ms() > begun)
+			break;
 	}
 	return true;
 }

@@ -205,18 +205,60 @@ take_report(struct spawned *s, const struct init_report *r, int64_t *before)
 
 #define ENDED ECONNRESET /* init was killed while it was built */
 
-/* Has init been ended by somebody else? What dies may take so long to. */
+static int64_t
+now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* What init says of the skill's process: ended by a signal? -1: nothing. */
+static int
+skill_was_killed(int control_fd)
+{
+	struct init_control c;
+	int passed = -1;
+
+	while (init_receive(control_fd, &c, &passed, MSG_DONTWAIT) ==
+	    (ssize_t)sizeof(c)) {
+		close_fd(&passed);
+		if (c.what == INIT_STATUS)
+			return c.message.code != CLD_EXITED;
+	}
+	return -1;
+}
+
+/*
+ * Has init, or the process that is to be the skill, been ended by somebody else?
+ * What dies may take so long to.
+ */
 static bool
 was_killed(const struct spawned *s, int ms)
 {
-	struct pollfd end = { s->init_pidfd, POLLIN, 0 };
+	struct pollfd end[] = { { s->init_pidfd, POLLIN, 0 },
+		{ s->control_fd, POLLIN, 0 } };
+	int64_t until = now() + (int64_t)ms * 1000000;
 	siginfo_t info;
+	int skill;
 
-	memset(&info, 0, sizeof(info));
-	return poll(&end, 1, ms) == 1 &&
-	       waitid(P_PIDFD, (id_t)s->init_pidfd, &info,
-		   WEXITED | WNOWAIT | WNOHANG) == 0 &&
-	       info.si_pid != 0 && info.si_code != CLD_EXITED;
+	while (now() < until && poll(end, 2, ms) > 0) {
+		skill = end[1].revents == 0 ? -1
+					    : skill_was_killed(s->control_fd);
+		if (skill != -1)
+			return skill;
+		memset(&info, 0, sizeof(info));
+		if (end[0].revents != 0)
+			return waitid(P_PIDFD, (id_t)s->init_pidfd, &info,
+				   WEXITED | WNOWAIT | WNOHANG) == 0 &&
+			       info.si_pid != 0 &&
+			       info.si_code != CLD_EXITED;
+		/* At its end the channel has nothing more to say. */
+		if ((end[1].revents & POLLHUP) != 0)
+			end[1].fd = -1;
+	}
+	return false;
 }
 
 /* Wait until the skill's process waits or its start has ended: -1, and the last
@@ -510,15 +552,6 @@ give_plan(struct confine_plan *p, struct spawned *s)
 	if (p->bundle != NULL)
 		fds[n++] = bundle_image(p->bundle);
 	return give(p, s, INIT_PLAN, binds + first, 2 - first, fds, n) == 0;
-}
-
-static int64_t
-now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 static void

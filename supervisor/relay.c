@@ -93,6 +93,7 @@ is_of_stdout(const struct relay *r, int stream, const struct stat *st)
 	struct stat out;
 
 	return stream == STDERR_FILENO && r->pump[STDOUT_FILENO].from != -1 &&
+	       (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) != O_RDONLY &&
 	       fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == st->st_dev &&
 	       out.st_ino == st->st_ino;
 }

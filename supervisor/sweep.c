@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static const char *const sentences[] = {
 	[RECOVER_MISSING] = "cannot close, since its segment is missing:",
 	[RECOVER_REMOVED] = "removed an empty segment that no anchor names:",
 	[RECOVER_QUARANTINED] = "quarantined a segment that no anchor names:",
+	[RECOVER_MENDED] = "named what a crash had left at the end of",
 	[RECOVER_FAILED] = "failed at",
 };
 
@@ -228,6 +230,7 @@ sweep_main(int argc, char **argv)
 	int opt, result = EXIT_CONFIG;
 
 	memset(&o, 0, sizeof(o));
+	signal(SIGXFSZ, SIG_IGN); /* a limit is an error, not our end */
 	optind = 0; /* glibc: begin anew */
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (opt == 's') {

@@ -347,6 +347,53 @@ S
 is "$(ends run_without userns --deadline 4 crowd)" '124 timeout clock' \
     "a queue that is full holds nobody up"
 
+# Who makes a new one for each that is killed gets nowhere.
+cat >"$T/relay.c" <<'C'
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int
+main(int argc, char **argv)
+{
+	size_t n = (size_t)64 << 20, i;
+	pid_t p;
+	char *m;
+
+	signal(SIGTERM, SIG_IGN);
+	if (fork() != 0) {
+		sleep((unsigned)atoi(argv[argc - 1]));
+		_exit(0);
+	}
+	setsid();
+	for (;;) {
+		while ((p = fork()) < 0)
+			;
+		if (p != 0) {
+			m = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			madvise(m, n, MADV_DONTFORK);
+			for (i = 0; m != MAP_FAILED && i < n; i += 4096)
+				m[i] = 1;
+			for (;;)
+				pause();
+		}
+		setsid();
+	}
+}
+C
+if cc -O1 -o "$T/relay" "$T/relay.c" 2>/dev/null; then
+	skill relay <"$T/relay"
+	none_but_bystander() { [ "$(alive)" = "$bystander " ]; }
+	is "$(ends run_without userns --deadline 30 relay -- 1)" '0 success skill' \
+	    "one that goes on behind itself ends" || note "$ERR"
+	holds "and leaves nothing" until_true none_but_bystander
+	is "$(ends run_without userns --deadline 2 relay -- 60)" '124 timeout clock' \
+	    "or at the deadline" || note "$ERR"
+	holds "and leaves nothing" until_true none_but_bystander
+else
+	skip 'a relay' 'no C compiler'
+fi
+
 # A thread is as good as another.
 skill threads <<'S'
 #!/usr/bin/python3
@@ -463,7 +510,8 @@ if cc -shared -fPIC -O1 -o "$T/killed.so" "$T/killed.c" 2>"$T/err"; then
 		RC=$?
 		case $RC in
 		0) is "$(layer user_namespace)$(layer private_root)" activeactive \
-		    "killed at $at: it was begun again, with all layers" ;;
+		    "killed at $at: it was begun again, with all layers" ||
+			note "$(cat "$T/err")" ;;
 		*) is "$RC $(cat "$T/out")$(grep -c 'its process was killed' "$T/err")" '125 1' \
 		    "killed at $at: nothing runs" || note "$(cat "$T/err")" ;;
 		esac

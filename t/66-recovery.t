@@ -122,9 +122,17 @@ verify
 is "$VRC" 0 "verify: intact"
 like "$(cat "$T/found")" 'fragments that crashes left' "and tells of it"
 printf '{"v":1,"host":"' >>"$(ls -d "$STORE"/audit/*/host.jsonl | tail -n 1)"
+sweep
+is "$RC $(cat "$T/said")" "0 named what a crash had left at the end of the anchors" \
+    "sweep names it, when there is nothing else to do"
+verify
+is "$VRC" 0 "verify: intact"
+sweep
+is "$(cat "$T/said")" "nothing to do" "once"
+printf '{"v":1,"host":"' >>"$(ls -d "$STORE"/audit/*/host.jsonl | tail -n 1)"
 crashed
 sweep
-is "$RC $(anchors audit.recovered 2>/dev/null | wc -l | tr -d ' ')" "0 1" \
+is "$RC $(anchors audit.recovered 2>/dev/null | wc -l | tr -d ' ')" "0 2" \
     "a torn anchor is named by the next one"
 verify
 is "$VRC" 0 "verify: intact"

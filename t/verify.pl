@@ -2,7 +2,7 @@
 # The ledger of a store checked from LEDGER.md alone, with nothing of ours: host
 # chain, days, segments, marks, pairs and counts. Usage: verify.pl STORE; exit 0 or 6.
 use strict; use warnings; use Digest::SHA qw(sha256_hex); use JSON::PP;
-$SIG{__DIE__} = sub { die @_ if $^S; print @_; exit 6 };
+$SIG{__DIE__} = sub { die @_ if $^S; print @_; exit 6 }; $SIG{PIPE} = 'IGNORE';
 my ($store, $bad, $rows) = ($ARGV[0], 0, 0); my ($hseq, $head, $day, %seg, @all, %known, %until, %cut) = (0, "0" x 64, undef);
 sub bad { print "@_\n"; $bad++ }
 sub slurp { lstat $_[0]; -f _ or return undef; open my $f, '<', $_[0] or return undef; local $/; scalar(readline $f) // '' } # no link, no FIFO
@@ -52,7 +52,7 @@ for my $file (@hosts) {
 		elsif ($k eq 'audit.segment_closed') { $s->{closed} = 1; $s->{open_calls} = keys %{ $s->{open} // {} };
 			($p->{$_} // '') eq ($s->{$_} // '') or bad "$file:$l: $_ is $p->{$_} and not $s->{$_}" for qw(parts rows bytes calls denied errors timeouts open_calls head torn_bytes torn_sha256); bad "$file:$l: lost" if $p->{lost} < ($s->{lost} // 0); my $b = $s->{before} // $s; my ($at) = $dir =~ m{([^/]+)$}; ($p->{before} ? $p->{before}{day} // '?' : '') eq ($s->{day} eq $at ? '' : $at) or bad "$file:$l: before: day"; $p->{before} and $p->{before}{$_} != $b->{$_} and bad "$file:$l: before: $_" for qw(calls denied errors timeouts);
 			bad "$file:$l: $inv: no end, or damaged" if !$s->{ended} || $p->{reason} eq 'damaged' } }
-	bad "$file: torn" if length $gap; ($day) = $dir =~ m{([^/]+)$} }
+	bad "$file: torn" if length $gap; ($day) = $dir =~ m{([^/]+)$} unless $first }
 for my $s (@all) { my $at = 1; for (@{ $s->{marks} // [] }) { bad "$s->{inv}: row $_->{seq}: mark" if $_->{seq} < $at || ($s->{is}[$_->{seq} - 1] // '') ne $_->{head}; $at = $_->{seq} }
 	$s->{closed} or -e "$store/run/$s->{inv}.lock" or bad "$s->{inv}: never closed" }
 $known{$_} or m{/seg/(..)/\1[0-9a-f-]{34}\.p\d+\.jsonl$} && !-l && -f && -z or bad "$_: no anchor" for map { ls($_) } map { ls("$_/seg") } @days; # empty: a start that failed

@@ -513,7 +513,8 @@ end_head(struct transfer *t)
 		value = value_of(line, n, "content-length", &len);
 		t->framed = t->framed || value != NULL;
 		value = value_of(line, n, "transfer-encoding", &len);
-		if (value == NULL)
+		if (value == NULL ||
+		    (len == 8 && strncasecmp(value, "identity", len) == 0))
 			continue;
 		t->framed = true;
 		if (len != 7 || strncasecmp(value, "chunked", len) != 0)
@@ -638,8 +639,10 @@ make_fields(struct transfer *t)
 	    !add_line(t, "traceparent", parent) ||
 	    (state != NULL && !add_line(t, "tracestate", state)))
 		return false;
+	/* A range is one of what was packed, and so of no use to anybody. */
 	if (!is_own(t, "accept-encoding") &&
-	    !add_line(t, "Accept-Encoding", "gzip, br"))
+	    !add_line(t, "Accept-Encoding",
+		is_own(t, "range") ? "identity" : "gzip, br"))
 		return false;
 	if (t->post && !is_own(t, "content-type") &&
 	    !add_line(t, "Content-Type", type == NULL ? "" : type))
