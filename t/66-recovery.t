@@ -249,6 +249,27 @@ is "$RC $(cat "$T/said")" "0 closed the books of $INV" "a socket with that name"
 holds "that is another one stays" [ -S "$sock" ]
 rm -f "$sock"
 
+# --- a death right behind the socket's birth ---
+
+if is_root && command -v strace >/dev/null; then
+	INV=$(new_id)
+	skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+	ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -qq -o /dev/null \
+	    -e trace=renameat2,linkat,link,rename \
+	    -e inject=renameat2,linkat,link,rename:delay_exit=2000000 \
+	    "$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" \
+	    --invocation "$INV" wire </dev/null >"$T/out" 2>"$T/err" &
+	until_true [ -S "/tmp/cyberos-skill-broker.$INV.sock" ]
+	pkill -KILL -f -- "$INV"
+	wait $! 2>/dev/null
+	until_true [ -z "$(pgrep -f -- "$INV")" ]
+	sweep
+	holds "a socket that has just been made is removed" \
+	    [ ! -e "/tmp/cyberos-skill-broker.$INV.sock" ]
+	verify
+	is "$VRC" 0 "verify: intact" || note "$(cat "$T/found")"
+fi
+
 # --- killed at any moment ---
 
 # The skill writes down what was answered; each of these has its row.
