@@ -416,7 +416,7 @@ reply_outcome(const struct dispatch *d, const struct call *c, struct buf *reply)
 	}
 	buf_init(&data, 4096);
 	data_text(&data, "tool", c->check.tool->name, 64);
-	if (c->run.failure == FAIL_INVALID_PATTERN)
+	if (c->run.failure == FAIL_INVALID_PATTERN && c->run.error < 0)
 		match_trouble(c->run.error, detail, sizeof(detail));
 	else
 		strlcpy(detail, failure_detail(c->run.failure), sizeof(detail));

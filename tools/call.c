@@ -37,7 +37,7 @@ static const struct {
 	[FAIL_NO_SPACE] = { "no_space",
 	    "the disk, or this invocation's share of it, is full" },
 	[FAIL_IO_ERROR] = { "io_error", "the machine failed" },
-	/* match_trouble has a better sentence. */
+	/* Where the library has a reason, match_trouble tells it instead. */
 	[FAIL_INVALID_PATTERN] = { "invalid_pattern",
 	    "the pattern is no regular expression, or needs too much" },
 	[FAIL_TOO_COMPLEX] = { "too_complex",

@@ -465,11 +465,10 @@ has_after(const struct scan *f, size_t end)
 static bool
 context_is_cut(const struct scan *f, size_t from, size_t end)
 {
-	size_t begin = context_begin(f, from), n;
+	size_t begin = context_begin(f, from), at, n = 0;
 
-	for (n = 0; begin < from; n++)
-		begin = line_end(f, begin) + 1;
-	begin = context_begin(f, from);
+	for (at = begin; at < from; at = line_end(f, at) + 1)
+		n++;
 	return (n < f->s->context &&
 		   (begin > 0 || f->taken > (off_t)f->len)) ||
 	       !has_after(f, end);

@@ -357,15 +357,12 @@ match_new(const char *pattern, bool literal, bool fold, int *trouble)
 void
 match_trouble(int trouble, char *out, size_t size)
 {
-	char text[200];
+	unsigned n = 0U - (unsigned)trouble;
+	char text[200] = "";
 
-	if (trouble >= 0 ||
-	    pcre2_get_error_message(-trouble / TROUBLE_PLACES,
-		(PCRE2_UCHAR *)text, sizeof(text)) < 0) {
-		strlcpy(out, "it needs too much", size);
-		return;
-	}
-	snprintf(out, size, "%s (byte %d)", text, -trouble % TROUBLE_PLACES);
+	pcre2_get_error_message((int)(n / TROUBLE_PLACES), (PCRE2_UCHAR *)text,
+	    sizeof(text));
+	snprintf(out, size, "%s (byte %u)", text, n % TROUBLE_PLACES);
 }
 
 void

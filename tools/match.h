@@ -25,7 +25,8 @@ struct match;
 struct match *match_new(const char *pattern, bool literal, bool fold,
     int *trouble);
 
-/* What is wrong with a pattern, and where, in the library's words. */
+/* What is wrong with a pattern, and where, in the library's words; of a number
+ * less than 0. */
 void	match_trouble(int trouble, char *out, size_t size);
 void match_free(struct match *);
 
