@@ -1729,15 +1729,15 @@ go(struct broker *b)
 	b->mark_at = clock_boot() +
 	    (int64_t)b->job.policy->audit_mark_seconds * CLOCK_SECOND;
 	spawn_release(&b->sandbox);
-	if (!confine_broker(b)) {
-		fell_through(b, BROKER_KILLED, EXIT_RUN_BROKER, "supervisor",
-		    "confining the broker: %s", strerror(errno));
-		return true;
-	}
 	error = spawn_executed(&b->sandbox);
 	if (error != 0) {
 		fell_through(b, BROKER_ERROR, EXIT_RUN_NO_EXEC, "supervisor",
 		    "main: %s%s", strerror(error), exec_advice(error));
+		return true;
+	}
+	if (!confine_broker(b)) {
+		fell_through(b, BROKER_KILLED, EXIT_RUN_BROKER, "supervisor",
+		    "confining the broker: %s", strerror(errno));
 		return true;
 	}
 	tell_started(b);
