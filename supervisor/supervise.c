@@ -45,6 +45,8 @@
 #define QUEUE_BYTES ((size_t)32 << 20)
 #define CLERKS 4
 #define READY 2	 /* brokers in stock */
+/* A skill that has just started has its first answers first. */
+#define STOCK_PAUSE (10 * CLOCK_MS)
 #define FILES_EACH 12  /* descriptors of one invocation, at most */
 #define FILES_OURS 128 /* and those besides */
 #define EVENTS_A_TURN 256
@@ -105,6 +107,7 @@ struct supervise {
 	struct ready ready[READY]; /* brokers in stock */
 	struct source stock[READY];
 	bool stocking; /* since the last start none has failed */
+	int64_t stock_at; /* clock_boot of the next one at the earliest */
 	struct source export[EXPORT_POLLFDS];
 	struct pollfd exports[EXPORT_POLLFDS];
 	bool in_end;
@@ -355,6 +358,7 @@ tell_started(struct supervise *s, struct task *t)
 	struct buf *b = report_begin(&s->report, "started", t->request.id);
 
 	t->told = true;
+	s->stock_at = clock_boot() + STOCK_PAUSE;
 	buf_printf(b, ",\"invocation_id\":\"%s\",\"skill_id\":\"%s\","
 	    "\"version\":\"%s\",\"pid\":%ld,\"socket\":",
 	    inv->job.invocation, inv->id, inv->version, (long)inv->broker.pid);
@@ -1161,6 +1165,17 @@ reap_sweeper(struct supervise *s, int options)
 		s->sweeper = 0;
 }
 
+/* Milliseconds until there is something to do even if nothing happens. */
+static int
+patience(const struct supervise *s, bool at_once, bool stocks)
+{
+	int64_t left = s->stock_at - clock_boot();
+
+	if (at_once || (stocks && left <= 0))
+		return 0;
+	return stocks ? (int)((left + CLOCK_MS - 1) / CLOCK_MS) : -1;
+}
+
 static void
 turn(struct supervise *s)
 {
@@ -1184,13 +1199,14 @@ turn(struct supervise *s)
 	stocks = s->stocking && wants_requests(s) && short_of(s) < READY &&
 	    !somebody_starts(s);
 	n = epoll_wait(s->epoll_fd, events, EVENTS_A_TURN,
-	    lines || starts || stocks || (s->in.never && wants_requests(s)) ||
-		    (s->out.never && report_pending(&s->report))
-		? 0
-		: -1);
+	    patience(s,
+		lines || starts || (s->in.never && wants_requests(s)) ||
+		    (s->out.never && report_pending(&s->report)),
+		stocks));
 	if (n == -1 && errno != EINTR)
 		err(EXIT_FAILED, "epoll_wait"); /* the brokers end with us */
-	if (n == 0 && stocks && !lines && !starts)
+	if (n == 0 && stocks && !lines && !starts &&
+	    clock_boot() >= s->stock_at)
 		stock_up(s); /* there is nothing else to do */
 	for (i = 0; i < n; i++)
 		dispatch(s, events[i].data.ptr, events[i].events);

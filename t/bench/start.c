@@ -39,6 +39,9 @@ compare(const void *a, const void *b)
 }
 
 #define COMMANDS 8
+/* What one leaves to be done (the kernel's, or a server's for the next time) is
+ * done before another is measured. */
+#define PAUSE_NS 30000000L
 
 struct command {
 	char **argv;
@@ -162,6 +165,7 @@ main(int argc, char **argv)
 {
 	size_t i, k, n, count = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
 	posix_spawn_file_actions_t actions;
+	const struct timespec pause = { 0, PAUSE_NS };
 	struct command c[COMMANDS];
 	int fds[2];
 
@@ -180,6 +184,7 @@ main(int argc, char **argv)
 				    ? ask(&c[k], i)
 				    : run(&c[k], i, fds, &actions)) == -1)
 				return 1;
+			nanosleep(&pause, NULL);
 		}
 	}
 	for (k = 0; k < n; k++) {
