@@ -34,6 +34,7 @@
 #include "audit/json.h"
 #include "broker/clockwork.h"
 #include "broker/dispatch.h"
+#include "broker/rehearse.h"
 #include "broker/server.h"
 #include "broker/socket.h"
 #include "enforce/bundle.h"
@@ -2104,6 +2105,8 @@ get_ready(struct broker *b, struct room *room)
 	b->planned = plan_any(b) == NULL;
 	if (b->planned)
 		spawn_prepare(&b->plan, &b->sandbox);
+	if (b->job.early)
+		broker_rehearse(&b->job, b->digest);
 	return true;
 }
 

@@ -34,6 +34,7 @@ struct broker_job {
 	/* the same for all of a supervisor's, and settled by the fork */
 	pid_t		 supervisor;	/* whose death is ours */
 	bool		 best_effort;
+	bool		 early;		/* there is time before it comes */
 	const struct cgroup *cgroup;	/* made for it, or NULL */
 	const char	*socket_dir;
 	const char	*const *protect;	/* files out of reach, NULL-terminated */

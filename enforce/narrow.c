@@ -25,13 +25,14 @@
 /* Read and write what the operator's root grants; end our own sandbox. */
 static const unsigned kept_capabilities[] = { CAP_DAC_OVERRIDE,
 	CAP_DAC_READ_SEARCH, CAP_FOWNER, CAP_CHOWN, CAP_KILL };
+#define KEPT (sizeof(kept_capabilities) / sizeof(kept_capabilities[0]))
 
 static bool
 is_kept(unsigned long cap)
 {
 	size_t i;
 
-	for (i = 0; i < sizeof(kept_capabilities) / sizeof(unsigned); i++) {
+	for (i = 0; i < KEPT; i++) {
 		if (kept_capabilities[i] == cap)
 			return true;
 	}
@@ -47,18 +48,20 @@ drop_capabilities(void)
 	struct __user_cap_data_struct data[2], now[2];
 	unsigned long cap;
 	unsigned bit;
+	size_t i;
 
 	if (syscall(SYS_capget, &head, now) == -1)
 		return -1;
+	/* The first that the kernel does not know ends it; without the right to
+	 * drop there is little to drop. */
+	for (cap = 0;
+	     is_kept(cap) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		;
+	if (errno != EINVAL && errno != EPERM)
+		return -1;
 	memset(data, 0, sizeof(data));
-	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
-		if (!is_kept(cap)) {
-			/* Without the right to drop there is little to drop. */
-			if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == -1 &&
-			    errno != EPERM)
-				return -1;
-			continue;
-		}
+	for (i = 0; i < KEPT; i++) {
+		cap = kept_capabilities[i];
 		bit = 1U << (cap % 32);
 		data[cap / 32].permitted |= now[cap / 32].permitted & bit;
 		data[cap / 32].effective |= now[cap / 32].effective & bit;

@@ -280,7 +280,7 @@ give_job(struct invocation *inv)
 	if (inv->ready != NULL && inv->ready->pid != -1 &&
 	    ready_give(inv->ready, job, &inv->broker) == 0)
 		return 0;
-	if (ready_start(&own, inv->sup, job->invocation) == -1)
+	if (ready_start(&own, inv->sup, job->invocation, false) == -1)
 		return -1;
 	return ready_give(&own, job, &inv->broker);
 }

@@ -46,7 +46,8 @@ fill_job(struct broker_job *job, const struct supervisor *sup,
 }
 
 int
-ready_start(struct ready *r, const struct supervisor *sup, const char *name)
+ready_start(struct ready *r, const struct supervisor *sup, const char *name,
+    bool early)
 {
 	struct broker_job job;
 	int fds[2];
@@ -60,6 +61,7 @@ ready_start(struct ready *r, const struct supervisor *sup, const char *name)
 	}
 	cgroup_make(&r->cgroup, name); /* or it does without */
 	fill_job(&job, sup, r);
+	job.early = early;
 	job.control_fd = fds[1];
 	prctl(PR_SET_DUMPABLE, 0);
 	r->pid = fork();

@@ -26,11 +26,11 @@ void	ready_init(struct ready *);
 
 /*
  * Fork one, when what sup says will not change any more; name is for its cgroup,
- * where there are such. It forgets what the supervisor knows (sup->forget). 0, or
- * -1 with errno and nothing left.
+ * where there are such. It forgets what the supervisor knows (sup->forget). early:
+ * nobody waits for it yet. 0, or -1 with errno and nothing left.
  */
 int	ready_start(struct ready *, const struct supervisor *,
-	    const char *name);
+	    const char *name, bool early);
 
 /*
  * Give it the job; the descriptors stay the caller's. 0: it has moved to *to. -1

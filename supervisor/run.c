@@ -366,7 +366,7 @@ settle(struct run *r)
 static void
 get_ready(struct run *r)
 {
-	if (ready_start(&r->ready, &r->sup, r->inv.job.invocation) == 0)
+	if (ready_start(&r->ready, &r->sup, r->inv.job.invocation, false) == 0)
 		r->inv.ready = &r->ready;
 }
 

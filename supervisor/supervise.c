@@ -496,7 +496,7 @@ stock_up(struct supervise *s)
 
 	store_new_uuid(name);
 	if (s->ready[i].pid == -1)
-		(void)ready_start(&s->ready[i], &s->sup, name);
+		(void)ready_start(&s->ready[i], &s->sup, name, true);
 	await(s, &s->stock[i], s->ready[i].control_fd, EPOLLIN);
 	s->stocking = s->stock[i].fd != -1;
 }
