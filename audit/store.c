@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "audit/clock.h"
+#include "audit/random.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define STORE_SLOTS "slots"
@@ -617,8 +618,10 @@ slot_lock(int fd, int command, short type, off_t start, off_t len)
 static int
 slot_take(int fd, unsigned first, unsigned most)
 {
-	unsigned i, at = arc4random_uniform(most);
+	unsigned i, at;
 
+	random_bytes(&at, sizeof(at));
+	at %= most; /* anywhere to begin with */
 	for (i = 0; i < most; i++) {
 		if (slot_lock(fd, F_OFD_SETLK, F_WRLCK,
 			(off_t)first + (at + i) % most, 1) == 0)
@@ -737,7 +740,7 @@ store_new_uuid(char out[STORE_UUID_SIZE])
 	unsigned char r[16];
 	int i, n = 0;
 
-	arc4random_buf(r, sizeof(r));
+	random_bytes(r, sizeof(r));
 	r[6] = (unsigned char)((r[6] & 0x0f) | 0x40);
 	r[8] = (unsigned char)((r[8] & 0x3f) | 0x80);
 	for (i = 0; i < 16; i++) {

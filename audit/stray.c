@@ -20,6 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "audit/random.h"
+
 #define PREFIX ".cyberos-"
 #define SUFFIX ".tmp"
 #define DIGITS 16
@@ -32,8 +34,10 @@ _Static_assert(sizeof(PREFIX) + DIGITS + sizeof(SUFFIX) - 1 <= STRAY_NAME,
 void
 stray_name(char out[STRAY_NAME])
 {
-	snprintf(out, STRAY_NAME, PREFIX "%08x%08x" SUFFIX, arc4random(),
-	    arc4random());
+	uint32_t r[2];
+
+	random_bytes(r, sizeof(r));
+	snprintf(out, STRAY_NAME, PREFIX "%08x%08x" SUFFIX, r[0], r[1]);
 }
 
 static bool

@@ -1853,7 +1853,7 @@ build_sandbox(struct broker *b)
 	if (b->job.attest)
 		b->abstract_fd = listen_abstract(b->abstract_name,
 		    sizeof(b->abstract_name), b->job.invocation);
-	if (!plan_again(b) || !bind_socket(b) || !plan_sandbox(b))
+	if (!plan_sandbox(b))
 		return false;
 	snprintf(inside, sizeof(inside), "CYBEROS_BROKER_SOCKET=/tmp/%s",
 	    b->socket.name);
@@ -1874,7 +1874,6 @@ build_sandbox(struct broker *b)
 		return refused_errno(b, "arguments");
 	/* Init builds while we and the supervisor get ready. */
 	spawn_begin(&b->plan, &b->sandbox);
-	socket_settle(&b->socket);
 	good = set_up(b) && (open_segment(b) || refused_errno(b, "ledger")) &&
 	    (b->held[0] == '\0' || refused(b, EXIT_RUN_POLICY, b->held)) &&
 	    !was_cancelled(b) && finish_sandbox(b);
@@ -2062,7 +2061,15 @@ live(struct broker *b)
 	bool loaded;
 
 	loaded = load(b, frontmatter_hash) && hash_files(b);
-	if (!take_job_files(b, &loaded) || !announce(b, frontmatter_hash)) {
+	if (!take_job_files(b, &loaded)) {
+		end_sandbox(b);
+		return 1;
+	}
+	/* Files are made before the supervisor syncs those of its books: one
+	 * that is made meanwhile would wait for that. */
+	loaded = loaded && plan_again(b) && bind_socket(b);
+	socket_settle(&b->socket);
+	if (!announce(b, frontmatter_hash)) {
 		end_sandbox(b);
 		return 1;
 	}

@@ -20,7 +20,7 @@
 void
 cgroup_init(struct cgroup *c)
 {
-	memset(c, 0, sizeof(*c));
+	c->path[0] = '\0';
 	c->dir_fd = c->kill_fd = -1;
 }
 

@@ -37,13 +37,20 @@
 #include "enforce/probe.h"
 #include "enforce/room.h"
 
+static void
+maker_init(struct spawn_maker *m)
+{
+	m->pid = -1;
+	m->pidfd = m->map_fd = -1;
+}
+
 void
 spawn_init(struct spawned *s)
 {
 	memset(s, 0, sizeof(*s));
 	s->init_pid = -1;
 	s->init_pidfd = s->control_fd = s->report_fd = s->go_fd = -1;
-	s->map_fd = -1;
+	maker_init(&s->ours);
 	s->failed = "fork";
 }
 
@@ -55,6 +62,22 @@ close_fd(int *fd)
 	*fd = -1;
 }
 
+static void
+maker_clear(struct spawn_maker *m)
+{
+	int saved = errno;
+	siginfo_t info;
+
+	close_fd(&m->map_fd);
+	while (m->pid != -1 &&
+	    waitid(P_PIDFD, (id_t)m->pidfd, &info, WEXITED) == -1 &&
+	    errno == EINTR)
+		;
+	close_fd(&m->pidfd);
+	m->pid = -1;
+	errno = saved;
+}
+
 void
 spawn_clear(struct spawned *s)
 {
@@ -62,7 +85,7 @@ spawn_clear(struct spawned *s)
 	close_fd(&s->control_fd);
 	close_fd(&s->report_fd);
 	close_fd(&s->go_fd);
-	close_fd(&s->map_fd);
+	maker_clear(&s->ours);
 }
 
 int
@@ -304,30 +327,11 @@ wait_for_end(void *parent)
 }
 
 /*
- * A child that lives just to make a user namespace. It is killed at once and
- * reaped at the end, when nobody waits for us any more; until then its stack
- * is here.
- */
-struct maker {
-	pid_t pid;
-	int pidfd;
-	int map_fd; /* the namespace */
-	_Alignas(16) char stack[4096];
-};
-
-static void
-maker_init(struct maker *m)
-{
-	m->pid = -1;
-	m->pidfd = m->map_fd = -1;
-}
-
-/*
  * A user namespace that maps owner to uid, by a child in our own memory: a copy
  * would cost more than all the rest. map_fd stays -1 where that cannot be.
  */
 static void
-maker_start(struct maker *m, uid_t owner, uid_t uid)
+maker_start(struct spawn_maker *m, uid_t owner, uid_t uid)
 {
 	char path[64], text[64];
 	pid_t parent = getpid();
@@ -345,22 +349,6 @@ maker_start(struct maker *m, uid_t owner, uid_t uid)
 		m->map_fd = open(path, O_RDONLY | O_CLOEXEC);
 	}
 	syscall(SYS_pidfd_send_signal, m->pidfd, SIGKILL, NULL, 0);
-}
-
-static void
-maker_clear(struct maker *m)
-{
-	int saved = errno;
-	siginfo_t info;
-
-	close_fd(&m->map_fd);
-	while (m->pid != -1 &&
-	    waitid(P_PIDFD, (id_t)m->pidfd, &info, WEXITED) == -1 &&
-	    errno == EINTR)
-		;
-	close_fd(&m->pidfd);
-	m->pid = -1;
-	errno = saved;
 }
 
 /*
@@ -397,7 +385,7 @@ take_tree(int fd, int map_fd)
 
 /* ours is a map of what is our own, made ahead, or -1. */
 static int
-take_bind(struct confine_bind *b, uid_t uid, int ours, struct maker *maker)
+take_bind(struct confine_bind *b, uid_t uid, int ours, struct spawn_maker *maker)
 {
 	int map_fd = -1;
 
@@ -441,13 +429,13 @@ give(const struct confine_plan *p, const struct spawned *s, char what,
     size_t n)
 {
 	struct init_control c = { .what = what };
-	struct maker maker;
+	struct spawn_maker maker;
 	int result = 0;
 	size_t i;
 
 	maker_init(&maker);
 	for (i = 0; i < binds_n && result == 0 && takes_trees(p); i++) {
-		result = take_bind(binds[i], p->host_uid, s->map_fd, &maker);
+		result = take_bind(binds[i], p->host_uid, s->ours.map_fd, &maker);
 		fds[n++] = binds[i]->tree_fd;
 	}
 	if (result == 0 &&
@@ -455,19 +443,6 @@ give(const struct confine_plan *p, const struct spawned *s, char what,
 		result = -1;
 	maker_clear(&maker);
 	return result;
-}
-
-/* What is ours is shown to most skills; its map can be made ahead. */
-static void
-make_map(const struct confine_plan *p, struct spawned *s)
-{
-	struct maker maker;
-
-	maker_init(&maker);
-	maker_start(&maker, geteuid(), p->host_uid);
-	s->map_fd = maker.map_fd;
-	maker.map_fd = -1;
-	maker_clear(&maker);
 }
 
 /*
@@ -500,7 +475,8 @@ hand_over(struct confine_plan *p, struct spawned *s)
 		    BINDS - first, fds, 0);
 	if (give(p, s, INIT_MAPS_WRITTEN, &self, 1, fds, 0) == -1)
 		return -1;
-	make_map(p, s);
+	/* What is ours is shown to most skills; its map can be made ahead. */
+	maker_start(&s->ours, geteuid(), p->host_uid);
 	return 0;
 }
 
@@ -644,6 +620,7 @@ finish_once(struct confine_plan *p, struct spawned *s)
 {
 	int result = follow(s, p->shared);
 
+	maker_clear(&s->ours);
 	end_sharing(p);
 	if (result == -1)
 		stop(s);
@@ -730,7 +707,7 @@ take_shares(struct confine_plan *p)
 {
 	struct share *s;
 	size_t i;
-	struct maker maker;
+	struct spawn_maker maker;
 	int result = 0;
 
 	maker_init(&maker);

@@ -10,6 +10,18 @@
 #include "enforce/probe.h"
 
 /*
+ * A child that lives just to make a user namespace, in our own memory. It is
+ * killed at once and reaped when nobody waits for us any more; until then its
+ * stack is here.
+ */
+struct spawn_maker {
+	pid_t	 pid;
+	int	 pidfd;
+	int	 map_fd;	/* the namespace, or -1 */
+	_Alignas(16) char stack[4096];
+};
+
+/*
  * Start the sandbox: clone, the steps of confine.c, a small init that is not
  * the skill. The failing step and its errno come up a pipe. Call it from the
  * main thread, before any other thread exists.
@@ -20,7 +32,7 @@ struct spawned {
 	int	 control_fd;	/* to init; a SOCK_SEQPACKET socket */
 	int	 report_fd;
 	int	 go_fd;
-	int	 map_fd;	/* a user namespace that maps us, or -1 */
+	struct spawn_maker ours; /* of what is our own */
 	bool	 namespaces;
 	const struct cgroup *cgroup;	/* it was born in, or NULL */
 	uint8_t	 states[CONFINE_STEPS_MAX];	/* enum confine_state */

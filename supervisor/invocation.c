@@ -61,7 +61,6 @@ invocation_give_up(struct invocation *inv, const char *fmt, ...)
 void
 invocation_init(struct invocation *inv, const struct supervisor *sup)
 {
-	memset(inv, 0, sizeof(*inv));
 	inv->sup = sup;
 	broker_job_init(&inv->job);
 	inv->job.log = sup->log;

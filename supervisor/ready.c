@@ -24,8 +24,8 @@
 void
 ready_init(struct ready *r)
 {
-	memset(r, 0, sizeof(*r));
 	r->pid = -1;
+	r->room = NULL;
 	r->pidfd = r->control_fd = -1;
 	cgroup_init(&r->cgroup);
 }

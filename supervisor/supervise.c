@@ -516,7 +516,7 @@ static int
 make_invocation(struct supervise *s, struct task *t)
 {
 	const struct request *r = &t->request;
-	struct invocation *inv = malloc(sizeof(*inv));
+	struct invocation *inv = calloc(1, sizeof(*inv));
 
 	if (inv == NULL)
 		return -1;

@@ -32,7 +32,6 @@ supervisor_init(struct supervisor *s)
 	while (fd >= 0 && fd <= 2);
 	if (fd == -1 || close(fd) == -1)
 		return -1;
-	memset(s, 0, sizeof(*s));
 	s->store.root_fd = s->store.audit_fd = s->store.run_fd = -1;
 	s->log.fd = -1;
 	if (telemetry_take(&s->telemetry) == -1)
