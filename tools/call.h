@@ -38,7 +38,7 @@ struct invocation {
 	struct trace	 trace;
 	const struct grant *grant;
 	const struct policy *policy;
-	const struct path_protect *protect;
+	const struct path_protect *protect;	/* NULL: no path is judged */
 	const struct narrow *narrow;	/* for the workers */
 	int		 memory_fd;	/* the tenant's memory root */
 	int		 stray_fd;	/* notes of files in the making, or -1 */

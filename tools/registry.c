@@ -457,6 +457,34 @@ find_arg(const struct tool *t, const char *name)
 }
 
 static bool
+names_file(const struct tool_arg *a)
+{
+	return a->check == CHECK_FILE_READ || a->check == CHECK_FILE_WRITE ||
+	    a->check == CHECK_FILE_BELOW;
+}
+
+bool
+registry_reaches_files(const struct grant *g)
+{
+	const struct tool_arg *a;
+	const struct tool *t;
+	size_t i, n;
+
+	t = registry_tools(&n);
+	for (i = 0; i < n; i++) {
+		if (grant_tool(g, t[i].name) != REASON_NONE)
+			continue;
+		if (t[i].place == bash_place)
+			return true;
+		for (a = t[i].args; a->name != NULL; a++) {
+			if (names_file(a))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
 check_shape(struct call *c)
 {
 	const struct tool *t = c->check.tool;
@@ -481,10 +509,7 @@ check_shape(struct call *c)
 			NULL)
 			return bad(c, a->name, "is missing");
 		v = cJSON_GetObjectItemCaseSensitive(c->rpc.args, a->name);
-		if ((a->check == CHECK_FILE_READ ||
-			a->check == CHECK_FILE_WRITE ||
-			a->check == CHECK_FILE_BELOW) &&
-		    v != NULL && v->valuestring[0] != '/')
+		if (names_file(a) && v != NULL && v->valuestring[0] != '/')
 			return bad(c, a->name, "must be an absolute path");
 	}
 	return t->shape == NULL || t->shape(c);

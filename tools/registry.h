@@ -103,6 +103,13 @@ const char *const *registry_names(void);
  */
 const char	*registry_trouble(void);
 
+/*
+ * Is a tool granted that reaches files of the host: one with an argument that
+ * names them, or that runs programs? To the others none is judged, and none is
+ * open.
+ */
+bool		 registry_reaches_files(const struct grant *);
+
 /* The JSON Schema of a tool's arguments (an object), made of its row. */
 int		 registry_schema(const struct tool *, struct buf *);
 
