@@ -193,8 +193,13 @@ $(B)/bench/ledger: $(B)/t/bench/ledger.o $(LIBOBJ)
 	$(say) LINK $@
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< $(LIBOBJ) $(LIBS)
 
+$(B)/bench/start_floor: t/bench/start_floor.c $(B)/enforce/filter.o $(FILTERS:.c=.o)
+	@mkdir -p $(@D)
+	$(say) CC $<
+	$(Q)$(CC) $(DEFS) $(OPT) $(WARN) -o $@ $^ -lbsd
+
 # Ratios to other programs and curves, as tables; the curves as a picture too.
-bench: deps-bench all $(B)/bench/call $(B)/bench/floor $(B)/bench/start $(B)/bench/mcp $(B)/bench/ledger t/skills/wire/main
+bench: deps-bench all $(B)/bench/call $(B)/bench/floor $(B)/bench/start $(B)/bench/start_floor $(B)/bench/mcp $(B)/bench/ledger t/skills/wire/main
 	@sh t/bench/run.sh $(B) | tee $(B)/bench/goals.tsv
 	@sh t/bench/export.sh $(B) | tee $(B)/bench/export.tsv
 	@sh t/bench/find.sh | tee $(B)/bench/find.tsv

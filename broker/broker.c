@@ -2050,6 +2050,7 @@ end_sandbox(struct broker *b)
 {
 	spawn_kill(&b->sandbox);
 	spawn_wait(&b->sandbox);
+	spawn_clear(&b->sandbox);
 }
 
 /* The whole life of the invocation; the exit status of this process. */
@@ -2113,8 +2114,10 @@ get_ready(struct broker *b, struct room *room)
 	b->planned = plan_any(b) == NULL;
 	if (b->planned)
 		spawn_prepare(&b->plan, &b->sandbox);
-	if (b->job.early)
+	if (b->job.early) {
 		broker_rehearse(&b->job, b->digest);
+		spawn_reap(&b->sandbox);
+	}
 	return true;
 }
 

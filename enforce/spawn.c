@@ -63,18 +63,25 @@ close_fd(int *fd)
 }
 
 static void
-maker_clear(struct spawn_maker *m)
+maker_reap(struct spawn_maker *m)
 {
-	int saved = errno;
 	siginfo_t info;
 
-	close_fd(&m->map_fd);
 	while (m->pid != -1 &&
 	    waitid(P_PIDFD, (id_t)m->pidfd, &info, WEXITED) == -1 &&
 	    errno == EINTR)
 		;
 	close_fd(&m->pidfd);
 	m->pid = -1;
+}
+
+static void
+maker_clear(struct spawn_maker *m)
+{
+	int saved = errno;
+
+	close_fd(&m->map_fd);
+	maker_reap(m);
 	errno = saved;
 }
 
@@ -843,6 +850,12 @@ spawn_prepare(struct confine_plan *p, struct spawned *s)
 	if (!p->mounts)
 		return;
 	begin_with(p, s, &tries[0], true);
+}
+
+void
+spawn_reap(struct spawned *s)
+{
+	maker_reap(&s->ours);
 }
 
 void

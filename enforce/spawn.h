@@ -73,6 +73,9 @@ void	spawn_bind_clear(struct confine_bind *);
  */
 void	spawn_prepare(struct confine_plan *, struct spawned *);
 
+/* While nobody waits: reap what helped with that. Else it is done later. */
+void	spawn_reap(struct spawned *);
+
 /*
  * Begin with the sandbox and come back while init builds it; spawn_start, or
  * spawn_kill and spawn_wait, must follow. Optional, and it tells nothing:

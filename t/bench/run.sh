@@ -11,6 +11,10 @@ reader bench
 reader exit
 
 : >"$dir/ours"; : >"$dir/floor"; : >"$dir/start"; : >"$dir/bwrap"
+# What the floor of a start shows and reads.
+mkdir "$dir/least"
+cp "$bin/call" "$dir/least/main"
+cp "$dir/store/memories/bench/note" "$dir/least/note"
 i=0
 while [ $i -lt "$rounds" ]; do
 	"$cyberos" skill broker run --store "$dir/store" "$dir/bench" -- \
@@ -25,7 +29,8 @@ while [ $i -lt "$rounds" ]; do
 	    "$cyberos" skill broker run --quiet --store "$dir/store" \
 	    "$dir/exit/" -- first , "$cyberos" --version , "$bin/call" now , \
 	    @ '{"op":"run","skill":"'"$dir"'/exit/","args":["first"],"output":true}' \
-	    "$cyberos" skill broker supervise --quiet --store "$dir/store"
+	    "$cyberos" skill broker supervise --quiet --store "$dir/store" , \
+	    "$bin/start_floor" "$dir/least" /skill/main first
 	if command -v bwrap >/dev/null; then
 		set -- "$@" , bwrap --unshare-all --ro-bind /usr /usr \
 		    --symlink usr/bin /bin --symlink usr/lib /lib \
@@ -37,7 +42,8 @@ while [ $i -lt "$rounds" ]; do
 	sed -n 2p "$dir/lines" >>"$dir/load"
 	sed -n 3p "$dir/lines" >>"$dir/skill_load"
 	sed -n 4p "$dir/lines" >>"$dir/supervise"
-	sed -n 5p "$dir/lines" >>"$dir/bwrap"
+	sed -n 5p "$dir/lines" >>"$dir/least.start"
+	sed -n 6p "$dir/lines" >>"$dir/bwrap"
 	"$cyberos" skill broker doctor --json >>"$dir/doctor"
 	i=$((i + 1))
 done
@@ -56,10 +62,14 @@ ratio() {
 printf '# what\tratio\tspread\tgoal\tours_ns\ttheirs_ns\n'
 ratio call_p50_to_floor '<=1.3' "$dir/ours" 1 "$dir/floor" 1
 ratio call_p99_to_floor '<=2' "$dir/ours" 2 "$dir/floor" 2
+ratio first_answer_to_floor none "$dir/start" 2 "$dir/least.start" 2
+ratio first_answer_in_supervise_to_floor none \
+    "$dir/supervise" 2 "$dir/least.start" 2
 if [ -s "$dir/bwrap" ]; then
 	ratio first_answer_to_bwrap '<=0.5' "$dir/start" 2 "$dir/bwrap" 2
 	ratio first_answer_in_supervise_to_bwrap '<=0.35' \
 	    "$dir/supervise" 2 "$dir/bwrap" 2
+	ratio start_floor_to_bwrap none "$dir/least.start" 2 "$dir/bwrap" 2
 	ratio whole_run_to_bwrap none "$dir/start" 1 "$dir/bwrap" 1
 fi
 # What each part costs of the way to the first answer, in hundredths: our own
