@@ -22,7 +22,7 @@ static const char skill[] =
     "description: What a skill may look like\n"
     "allowed_tools: [MemoryRead, Read, Bash]\n"
     "allowed_memory_scopes: [\"memories/sample/**\"]\n"
-    "allowed_files: [\"/tmp/sample/**\"]\n"
+    "x-allowed-files: [\"/tmp/sample/**\"]\n"
     "---\n";
 
 static const char call[] =

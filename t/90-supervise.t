@@ -423,6 +423,13 @@ begin
 stocked 2
 ok $? "two brokers are ready before anything is asked for"
 one=$(stock)
+ended() { for pid in $(stock); do ps -o stat= --ppid "$pid"; done | grep -c Z; }
+t_tries=0
+while [ "$(ended)" -ne 0 ] && [ $t_tries -lt 100 ]; do
+	t_tries=$((t_tries + 1))
+	sleep 0.1
+done
+is "$(ended)" 0 "and have reaped who helped them with that"
 is "$("$CYBEROS" skill broker status --store "$STORE" --json | jq ".invocations | length")" 0 \
     "which are no invocations"
 ask '{"op":"run","id":1,"skill":"hello","args":["a"],"output":true}'

@@ -307,6 +307,7 @@ test_more_shape(void)
 static void
 test_resource(void)
 {
+	const struct path_protect *protect;
 	char said[160];
 	struct call *c;
 
@@ -335,11 +336,60 @@ test_resource(void)
 	ok(registry_check_again(c, &inv) == CHECK_REFUSED,
 	    "under another name than before it is not");
 	call_free(c);
+	protect = inv.protect;
+	inv.protect = NULL;
+	ok(check("Read", "{" P "}", said, &c) == CHECK_MAY &&
+		c->check.failure == FAIL_IO_ERROR && c->check.on.fd == -1,
+	    "where no place is known as protected, no path is judged");
+	call_free(c);
+	inv.protect = protect;
 	ok(check("MemoryRead", "{\"path\":\"memories/../x\"}", said, &c) ==
 		    CHECK_REFUSED &&
 		c->check.verdict.reason == REASON_SCOPE,
 	    "memory outside of every scope");
 	call_free(c);
+}
+
+/* One tool alone: does it reach files? */
+static bool
+reaches(const char *tool)
+{
+	char text[256];
+	struct manifest m;
+	struct grant *g;
+	bool yes;
+	int n;
+
+	n = snprintf(text, sizeof(text),
+	    "---\nid: unit\nversion: 1.0.0\ndescription: a test\n"
+	    "allowed_tools: [%s]\n---\n",
+	    tool);
+	if (manifest_parse(text, (size_t)n, &policy, registry_names(), "1.0.0",
+		&m) == -1)
+		return false;
+	g = grant_new(&m, &policy);
+	yes = g != NULL && registry_reaches_files(g);
+	grant_free(g);
+	manifest_clear(&m);
+	return yes;
+}
+
+static void
+test_reach(void)
+{
+	static const char *const files[] = { "Bash", "Read", "Write", "Edit",
+		"Glob", "Grep" };
+	const char *const *name;
+	bool wants;
+	size_t i;
+
+	for (name = registry_names(); *name != NULL; name++) {
+		wants = false;
+		for (i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+			wants = wants || strcmp(*name, files[i]) == 0;
+		ok(reaches(*name) == wants, "%s reaches %s", *name,
+		    wants ? "files" : "no file");
+	}
 }
 
 int
@@ -352,5 +402,6 @@ main(void)
 	test_shape();
 	test_more_shape();
 	test_resource();
+	test_reach();
 	return done();
 }
