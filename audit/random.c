@@ -1,3 +1,9 @@
+/*
+ * Bytes that nobody can guess: for names and ids, and for where a search for a
+ * free place begins. They come from the kernel, or from the library where an
+ * outer sandbox has not heard of the call; it never returns without them.
+ */
+
 #include "audit/random.h"
 
 #include <sys/random.h>
@@ -7,7 +13,6 @@
 void
 random_bytes(void *p, size_t n)
 {
-	/* Where an outer sandbox has not heard of it, the library knows more. */
 	if (getrandom(p, n, 0) != (ssize_t)n)
 		arc4random_buf(p, n);
 }

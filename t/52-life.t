@@ -31,7 +31,8 @@ $SIG{TERM} = 'IGNORE' if $how eq 'deaf';
 $SIG{TERM} = sub { print "term\n"; exit 7 } if $how eq 'polite';
 print "up\n";
 if ($how eq 'exit') { exit 0 }
-sleep 300 while 1;
+# A signal right before a long sleep would wait for its end.
+select undef, undef, undef, 0.05 while 1;
 P
 
 # --- by itself ---

@@ -420,7 +420,7 @@ skill short <<'S'
 #!/bin/sh
 echo ran
 S
-n=20 ran=0 refused=0
+n=10 ran=0 refused=0
 while [ $n -lt 200 ] && [ $ran -lt 15 ]; do
 	n=$((n + 1))
 	rm -f "$T/result.json"
