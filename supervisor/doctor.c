@@ -28,6 +28,7 @@
 #include "supervisor/commands.h"
 #include "supervisor/exit.h"
 #include "supervisor/settings.h"
+#include "supervisor/terminal.h"
 
 struct doctor {
 	char dir[PATH_MAX];
@@ -169,6 +170,15 @@ is_enough(const struct doctor *d)
 	return true;
 }
 
+#define TEXT_COLUMN 34
+
+static void
+put_line(const char *name, const char *word, const char *text)
+{
+	printf("%-18s %-14s ", name, word);
+	terminal_sentence(text, TEXT_COLUMN, TEXT_COLUMN);
+}
+
 static void
 print_human(const struct doctor *d)
 {
@@ -183,14 +193,14 @@ print_human(const struct doctor *d)
 	steps = confine_steps(&n);
 	printf("%-18s %-14s %s\n", "LAYER", "STATE", "WHAT IT GUARANTEES");
 	for (i = 0; i < n; i++)
-		printf("%-18s %-14s %.46s\n", steps[i].name,
+		put_line(steps[i].name,
 		    probe_verdict_word(probe_judge(steps[i].name,
 			d->sandbox.states, d->sandbox.probes)),
 		    steps[i].guarantees);
 	probes = probe_table(&n);
 	printf("\n%-18s %-14s %s\n", "ATTEMPT", "RESULT", "TO");
 	for (i = 0; i < n; i++)
-		printf("%-18s %-14s %.46s\n", probes[i].name,
+		put_line(probes[i].name,
 		    probe_result_word(d->sandbox.probes[i]), probes[i].what);
 	printf("\n%s\n", is_enough(d)
 		? "This host enforces all that --sandbox required asks for."

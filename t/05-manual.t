@@ -682,6 +682,8 @@ is "$holds $rc" "$([ "$rc" -eq 0 ] && echo 'true 0' || echo 'false 1')" \
 if [ "$(jq -r .error "$T/doctor")" = null ]; then
 	same 'doctor: a word for every layer' \
 	    "$(jq -r '.layers | keys[]' "$T/doctor")" "$(words layer)"
+	like "$("$CYBEROS" skill broker doctor | tr -s ' \n' ' ')" \
+	    'its own processes only; all end together' 'doctor: no text is cut'
 	same 'doctor: a word for every attempt' \
 	    "$(jq -r '.attempts | keys[]' "$T/doctor")" "$(words attempt)"
 else
