@@ -52,12 +52,12 @@ drop_capabilities(void)
 
 	if (syscall(SYS_capget, &head, now) == -1)
 		return -1;
-	/* The first that the kernel does not know ends it; without the right to
-	 * drop there is little to drop. */
+	/* The first that the kernel does not know, behind this one, ends it;
+	 * without the right to drop there is little to drop. */
 	for (cap = 0;
 	     is_kept(cap) || prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
 		;
-	if (errno != EINVAL && errno != EPERM)
+	if (errno != EPERM && (errno != EINVAL || cap <= CAP_SETPCAP))
 		return -1;
 	memset(data, 0, sizeof(data));
 	for (i = 0; i < KEPT; i++) {

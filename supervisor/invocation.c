@@ -29,6 +29,7 @@
 #include "enforce/hex.h"
 #include "enforce/manifest.h"
 
+#define LOAD_MS 60000 /* for a broker to say what the skill is */
 #define BACKSTOP (5 * CLOCK_SECOND) /* a broker that overstays T by this */
 #define CALLER_GRACE_MS 10000	    /* between the caller's SIGTERM and SIGKILL */
 #define MESSAGES_A_TURN 16
@@ -274,7 +275,7 @@ static int
 give_job(struct invocation *inv)
 {
 	struct broker_job *job = &inv->job;
-	struct ready own;
+	struct ready own = { .pid = -1 };
 
 	if (inv->ready != NULL && inv->ready->pid != -1 &&
 	    ready_give(inv->ready, job, &inv->broker) == 0)
@@ -302,6 +303,16 @@ start_failed(struct invocation *inv)
 	return -1;
 }
 
+/* Whatever the broker does, in so many milliseconds and a little it is gone. */
+static void
+arm_backstop(struct invocation *inv, int64_t total_ms)
+{
+	int64_t at = clock_boot() + total_ms * CLOCK_MS + BACKSTOP;
+
+	if (inv->backstop == 0 || at < inv->backstop)
+		inv->backstop = at;
+}
+
 int
 invocation_start(struct invocation *inv)
 {
@@ -325,20 +336,11 @@ invocation_start(struct invocation *inv)
 	}
 	close_brokers(inv);
 	inv->state = INVOCATION_RUNNING;
+	arm_backstop(inv, LOAD_MS);
 	return 0;
 }
 
 /* --- while it runs --- */
-
-/* Whatever the broker does, in so many milliseconds and a little it is gone. */
-static void
-arm_backstop(struct invocation *inv, int64_t total_ms)
-{
-	int64_t at = clock_boot() + total_ms * CLOCK_MS + BACKSTOP;
-
-	if (inv->backstop == 0 || at < inv->backstop)
-		inv->backstop = at;
-}
 
 int64_t
 invocation_due(const struct invocation *inv)
@@ -435,13 +437,16 @@ submit_task(struct invocation *inv, enum clerk_task task, uint64_t seq,
 }
 
 static void
-on_loaded(struct invocation *inv, const struct broker_message *m)
+open_books(struct invocation *inv)
 {
-	int64_t most;
-
-	if (inv->loaded)
-		return;
 	inv->loaded = true;
+	submit_task(inv, CLERK_OPEN, 0, "");
+}
+
+/* What the skill is, as the broker says. */
+static void
+note_skill(struct invocation *inv, const struct broker_message *m)
+{
 	if (manifest_is_id(m->id))
 		strlcpy(inv->id, m->id, sizeof(inv->id));
 	if (manifest_is_version(m->version))
@@ -453,11 +458,23 @@ on_loaded(struct invocation *inv, const struct broker_message *m)
 	if (hex_is(m->files, 32))
 		strlcpy(inv->files_sha256, m->files,
 		    sizeof(inv->files_sha256));
+}
+
+static void
+on_loaded(struct invocation *inv, const struct broker_message *m)
+{
+	int64_t most;
+
+	if (inv->loaded)
+		return;
+	note_skill(inv, m);
 	/* Its word is taken as far as the operator lets anybody run. */
 	most = (int64_t)inv->sup->settings.policy.max_effort_minutes * 60000;
+	if (inv->terminated == 0)
+		inv->backstop = 0;
 	arm_backstop(inv,
 	    m->total_ms > 0 && m->total_ms < most ? m->total_ms : most);
-	submit_task(inv, CLERK_OPEN, 0, "");
+	open_books(inv);
 }
 
 /* A message that says nothing else. */
@@ -773,12 +790,19 @@ invocation_broker_gone(struct invocation *inv)
 	for (n = 0; n < MESSAGES_LEFT && take_message(inv, &m); n++) {
 		if (!needs_job(m.type))
 			on_message(inv, &m);
+		else if (m.type == BROKER_LOADED && !inv->loaded)
+			note_skill(inv, &m);
 	}
 	inv->holding = false;
 	socket_sweep(inv->sup->socket_dir, inv->job.invocation,
 	    inv->socket_dev, inv->socket_ino, false);
 	cgroup_remove(&inv->broker.cgroup);
-	if (!inv->busy)
+	if (inv->busy)
+		return;
+	/* What died before it said what the skill is has its rows, too. */
+	if (!inv->loaded && !inv->unsure)
+		open_books(inv);
+	else
 		close_books(inv);
 }
 

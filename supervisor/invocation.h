@@ -79,9 +79,9 @@ struct invocation {
 };
 
 /*
- * A fresh one, with the nil tenant, where all bytes are zero. The caller fills job (invocation, tenant,
- * skill_dir, args, persona, request_id, trace, deadline, connect_timeout,
- * attest, stdio; texts stay his) and then starts it.
+ * A fresh one, with the nil tenant, where all bytes are zero. The caller fills
+ * job (invocation, tenant, skill_dir, args, persona, request_id, trace, deadline,
+ * connect_timeout, attest, stdio; texts stay his) and then starts it.
  */
 void	invocation_init(struct invocation *, const struct supervisor *);
 

@@ -45,7 +45,8 @@
 #define QUEUE_BYTES ((size_t)32 << 20)
 #define CLERKS 4
 #define READY 2	 /* brokers in stock */
-/* A skill that has just started has its first answers first. */
+/* A skill that has just started has its first answers first, while there is one
+ * left for the next. */
 #define STOCK_PAUSE (10 * CLOCK_MS)
 #define FILES_EACH 12  /* descriptors of one invocation, at most */
 #define FILES_OURS 128 /* and those besides */
@@ -351,6 +352,18 @@ tell_accepted(struct supervise *s, const struct task *t)
 	report_end(&s->report);
 }
 
+static bool
+has_stock(const struct supervise *s)
+{
+	size_t i;
+
+	for (i = 0; i < READY; i++) {
+		if (s->ready[i].pid != -1)
+			return true;
+	}
+	return false;
+}
+
 static void
 tell_started(struct supervise *s, struct task *t)
 {
@@ -358,7 +371,7 @@ tell_started(struct supervise *s, struct task *t)
 	struct buf *b = report_begin(&s->report, "started", t->request.id);
 
 	t->told = true;
-	s->stock_at = clock_boot() + STOCK_PAUSE;
+	s->stock_at = has_stock(s) ? clock_boot() + STOCK_PAUSE : 0;
 	buf_printf(b, ",\"invocation_id\":\"%s\",\"skill_id\":\"%s\","
 	    "\"version\":\"%s\",\"pid\":%ld,\"socket\":",
 	    inv->job.invocation, inv->id, inv->version, (long)inv->broker.pid);

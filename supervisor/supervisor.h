@@ -38,8 +38,8 @@ struct supervisor {
 };
 
 /*
- * Nothing is open, where all bytes are zero. Before anything else happens: this takes what may be secret
- * out of the environment. 0, or -1 with errno.
+ * Nothing is open, where all bytes are zero. Before anything else happens: this
+ * takes what may be secret out of the environment. 0, or -1 with errno.
  */
 int	supervisor_init(struct supervisor *);
 

@@ -270,6 +270,22 @@ if is_root && command -v strace >/dev/null; then
 	is "$VRC" 0 "verify: intact" || note "$(cat "$T/found")"
 fi
 
+# --- a death before it has said what the skill is ---
+
+if is_root && command -v strace >/dev/null; then
+	for call in bind listen fchownat; do
+		ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" strace -f -qq \
+		    -o /dev/null -e trace=$call -e inject=$call:signal=KILL:when=1 \
+		    "$CYBEROS" skill broker run --store "$STORE" \
+		    --skills "$T/skills" --invocation "$(new_id)" \
+		    --result "$T/result.json" wire </dev/null >"$T/out" 2>"$T/err"
+		is "$? $(jq -r '[.outcome, .by] | join(" ")' "$T/result.json")" \
+		    "125 panic supervisor" "a death at $call: a panic"
+		verify
+		is "$VRC" 0 "verify: intact at once" || note "$(cat "$T/found")"
+	done
+fi
+
 # --- killed at any moment ---
 
 # The skill writes down what was answered; each of these has its row.
