@@ -158,6 +158,8 @@ power_loss() {
 		note "$1 $2: $(tail -n 3 "$T/found")"
 	}
 	umount "$T/disk"
+	# What named it in run/ was on the disk, too.
+	rm -f "/tmp/cyberos-skill-broker.$inv.sock"
 }
 
 has_acks() { [ "$(grep -c '"body":"hello' "$T/live.out")" -ge "$1" ]; }
