@@ -144,6 +144,9 @@ static int
 step_nested_namespaces(struct confine_plan *p)
 {
 	(void)p;
+	/* Of these whoever started us has few, and all that we make counts as his. */
+	(void)write_file("/proc/sys/user/max_inotify_instances", "32");
+	(void)write_file("/proc/sys/user/max_inotify_watches", "8192");
 	return write_file("/proc/sys/user/max_user_namespaces", "0");
 }
 
@@ -544,6 +547,8 @@ static int
 step_hostname(struct confine_plan *p)
 {
 	(void)p;
+	if (setdomainname("(none)", 6) == -1)
+		return -1;
 	return sethostname(CONFINE_HOSTNAME, sizeof(CONFINE_HOSTNAME) - 1);
 }
 
@@ -640,7 +645,8 @@ step_limits(struct confine_plan *p)
 	    limit(RLIMIT_FSIZE, ((rlim_t)p->tmp_mb + 1) << 20) == -1 ||
 	    limit(RLIMIT_AS, (rlim_t)p->memory_mb << 20) == -1 ||
 	    limit(RLIMIT_RTPRIO, 0) == -1 || limit(RLIMIT_NICE, 0) == -1 ||
-	    limit(RLIMIT_MSGQUEUE, 0) == -1)
+	    limit(RLIMIT_MSGQUEUE, 0) == -1 ||
+	    limit(RLIMIT_SIGPENDING, 1024) == -1)
 		return -1;
 	return limit(RLIMIT_NPROC,
 	    p->max_processes + 1 +

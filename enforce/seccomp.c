@@ -324,7 +324,6 @@ static const struct rule rules[] = {
 	TERMINAL(TIOCSPGRP), TERMINAL(TIOCGSID), TERMINAL(TCSBRK),
 	TERMINAL(TCSBRKP), TERMINAL(TCFLSH), TERMINAL(FIONREAD),
 	TERMINAL(FIONBIO), TERMINAL(FIOCLEX), TERMINAL(FIONCLEX),
-	TERMINAL(FIOASYNC),
 	/* Typing for somebody else, and pasting what he has selected. */
 	{ SKILL, "ioctl", NOTIFY, IS(1, WORD, TIOCSTI), NONE },
 	{ SKILL, "ioctl", NOTIFY, IS(1, WORD, TIOCLINUX), NONE },
@@ -349,6 +348,15 @@ static const struct rule rules[] = {
 
 	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETLEASE), NONE },
 	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_NOTIFY), NONE },
+	/* A terminal sends its signals to whom it is in front, wherever. */
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETSIG), NONE },
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETOWN), NONE },
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETOWN_EX), NONE },
+	{ SKILL, "fcntl", ALLOW, IS(1, WORD, F_SETFL), IS(2, O_ASYNC, 0) },
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETFL), OTHERS(2, O_ASYNC) },
+	/* It stays with the file, which may be read-only. */
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SET_RW_HINT), NONE },
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SET_FILE_RW_HINT), NONE },
 	{ SKILL, "fcntl", ALLOW, OTHERS(1, WORD), NONE },
 	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_DUPFD), NONE },
 	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_DUPFD_CLOEXEC), NONE },

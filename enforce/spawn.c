@@ -906,6 +906,7 @@ is_shortage(int error)
 {
 	return error == ENDED || error == EMFILE || error == ENFILE ||
 	    error == ENOMEM || error == EAGAIN || error == EDQUOT ||
+	    error == ETOOMANYREFS ||
 	    (error == ENOSPC && !has_no_namespaces());
 }
 
@@ -933,7 +934,8 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 		    is_shortage(first_error))
 			continue;
 		/* The listener is left out only if it was the trouble. */
-		if (!tries[i].listen && strcmp(s->failed, "seccomp") != 0)
+		if (!tries[i].listen && (strcmp(s->failed, "seccomp") != 0 ||
+					    is_shortage(first_error)))
 			continue;
 		if (i > 0)
 			begin_with(p, s, &tries[i], false);

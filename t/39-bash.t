@@ -524,5 +524,30 @@ like "$(got stdout)" '^/var/log' "a grant of everything: the host is there"
 like "$(flat stdout)" ' end$' "and bash runs in it"
 holds "but what is read-only stays so" [ ! -e /usr/x ]
 holds "all of it" [ ! -e /boot/x ]
+
+# A skill with so many descriptors on their way that the filter's listener cannot
+# be handed over: Bash is refused, and does not run without a record.
+if [ -x /usr/bin/python3 ]; then
+	skill flight "$TOOLS" "$FILES" <<'S'
+#!/usr/bin/python3
+import array, os, socket
+a, b = socket.socketpair()
+try:
+    while True:
+        a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 253))])
+except OSError:
+    pass
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["CYBEROS_BROKER_SOCKET"])
+m = b'{"jsonrpc":"2.0","id":1,"method":"tool.call","params":{"tool":"Bash","args":{"cmd":"echo ran"}}}'
+s.send(len(m).to_bytes(4, "big") + m)
+print(s.recv(int.from_bytes(s.recv(4), "big")).decode())
+S
+	broker_run flight
+	like "$OUT" '"message":"io_error"' "a sandbox without its listener is none"
+	unlike "$OUT" ran "and nothing runs"
+else
+	skip "descriptors on their way" "needs /usr/bin/python3"
+fi
 verify_store
 done_testing

@@ -528,4 +528,18 @@ else
 	is "$RC $(jq -r .sandbox.cgroup "$T/result.json")" "0 not available" \
 	    "without a delegated cgroup the layer is not available, and that is all"
 fi
+
+# --- what would be used up for others, or tells of the host ---
+
+skill few <<'S'
+#!/bin/sh
+cat /proc/sys/kernel/domainname
+cat /proc/sys/user/max_inotify_instances /proc/sys/user/max_inotify_watches
+awk '/pending signals/ { print ($4 <= 1024 ? "few" : $4) }' /proc/self/limits
+S
+broker_run few
+is "$OUT" "(none)
+32
+8192
+few" "the domain's name, inotify's instances and watches, pending signals"
 done_testing
