@@ -275,6 +275,7 @@ static int
 give_job(struct invocation *inv)
 {
 	struct broker_job *job = &inv->job;
+	/* Whole: the broker is forked with it, and has no old stack of ours. */
 	struct ready own = { .pid = -1 };
 
 	if (inv->ready != NULL && inv->ready->pid != -1 &&

@@ -352,16 +352,15 @@ tell_accepted(struct supervise *s, const struct task *t)
 	report_end(&s->report);
 }
 
-static bool
-has_stock(const struct supervise *s)
+/* The place of a broker in stock; READY: there is none. */
+static size_t
+in_stock(const struct supervise *s)
 {
-	size_t i;
+	size_t i = 0;
 
-	for (i = 0; i < READY; i++) {
-		if (s->ready[i].pid != -1)
-			return true;
-	}
-	return false;
+	while (i < READY && s->ready[i].pid == -1)
+		i++;
+	return i;
 }
 
 static void
@@ -371,7 +370,7 @@ tell_started(struct supervise *s, struct task *t)
 	struct buf *b = report_begin(&s->report, "started", t->request.id);
 
 	t->told = true;
-	s->stock_at = has_stock(s) ? clock_boot() + STOCK_PAUSE : 0;
+	s->stock_at = in_stock(s) < READY ? clock_boot() + STOCK_PAUSE : 0;
 	buf_printf(b, ",\"invocation_id\":\"%s\",\"skill_id\":\"%s\","
 	    "\"version\":\"%s\",\"pid\":%ld,\"socket\":",
 	    inv->job.invocation, inv->id, inv->version, (long)inv->broker.pid);
@@ -463,15 +462,12 @@ forget(void *owner)
 static struct ready *
 take_ready(struct supervise *s)
 {
-	size_t i;
+	size_t i = in_stock(s);
 
-	for (i = 0; i < READY; i++) {
-		if (s->ready[i].pid == -1)
-			continue;
-		await(s, &s->stock[i], -1, 0);
-		return &s->ready[i];
-	}
-	return NULL;
+	if (i == READY)
+		return NULL;
+	await(s, &s->stock[i], -1, 0);
+	return &s->ready[i];
 }
 
 /* The first place where there is none that is watched; READY: all is there. */

@@ -459,5 +459,13 @@ LC_ALL=C grep -q "$(printf '[\033\256]')" "$dir/out"
 [ $? -eq 1 ]
 ok $? 'nor in json'
 
+# The skill that a broker in stock rehearses with: one that is refused warms little.
+mkdir "$dir/sample"
+sed -n '/^static const char skill/,/;$/s/^    "\(.*\)\\n";\{0,1\}$/\1/p' \
+    broker/rehearse.c | sed 's/\\"/"/g' >"$dir/sample/SKILL.md"
+run "$dir/sample"
+status 0 'what is rehearsed is a skill'
+says 'sample 1.0.0' 'and is found in the source'
+
 echo "1..$n"
 [ "$failed" -eq 0 ]
