@@ -627,6 +627,7 @@ plan_any(struct broker *b)
 	struct confine_plan *p = &b->plan;
 
 	p->best_effort = b->job.best_effort;
+	p->files = b->job.files;
 	spawn_rights(p);
 	p->broker_pid = getpid();
 	p->abstract_name = b->abstract_name;

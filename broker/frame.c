@@ -63,18 +63,17 @@ look_at_head(struct frame *f)
 }
 
 int
-frame_read(struct frame *f, int fd)
+frame_read(struct frame *f, int fd, int passed[FDPASS_MAX])
 {
 	size_t want = f->in.len == 0 && !f->discarding ? FIRST : CHUNK;
 	ssize_t n;
 	char *at;
 
+	passed[0] = -1;
 	at = buf_reserve(&f->in, want);
 	if (at == NULL)
 		return -1;
-	do
-		n = read(fd, at, want);
-	while (n == -1 && errno == EINTR);
+	n = fdpass_receive(fd, at, want, passed, FDPASS_MAX, 0);
 	if (n <= 0)
 		return (int)n;
 	buf_advance(&f->in, (size_t)n);

@@ -7,6 +7,7 @@
 
 #include "audit/buf.h"
 #include "audit/digest.h"
+#include "enforce/fdpass.h"
 
 /*
  * Messages on the socket: a 4-byte big-endian length, then that many bytes
@@ -35,9 +36,10 @@ void	frame_clear(struct frame *);
 
 /*
  * Read once from a non-blocking socket. So many bytes came; 0: end of file; -1
- * with errno (EAGAIN: nothing there).
+ * with errno (EAGAIN: nothing there). Descriptors that came along are the
+ * caller's, to be closed; behind the last one is -1.
  */
-int	frame_read(struct frame *, int fd);
+int	frame_read(struct frame *, int fd, int passed[FDPASS_MAX]);
 
 /* What is complete now? For FRAME_TOO_LARGE hash gets the digest's text. */
 enum frame_event frame_next(struct frame *, const char **text, size_t *len,

@@ -132,6 +132,7 @@ broker_job_receive(struct broker_job *job, struct room *room)
 	}
 	job->supervisor = any.supervisor;
 	job->best_effort = any.best_effort;
+	job->files = any.files;
 	job->early = any.early;
 	job->cgroup = any.cgroup;
 	job->socket_dir = any.socket_dir;

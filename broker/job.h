@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "audit/log.h"
@@ -34,6 +35,7 @@ struct broker_job {
 	/* the same for all of a supervisor's, and settled by the fork */
 	pid_t		 supervisor;	/* whose death is ours */
 	bool		 best_effort;
+	rlim_t		 files;		/* the caller's limit of descriptors */
 	bool		 early;		/* there is time before it comes */
 	const struct cgroup *cgroup;	/* made for it, or NULL */
 	const char	*socket_dir;

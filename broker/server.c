@@ -19,6 +19,7 @@
 #include "audit/clock.h"
 #include "audit/json.h"
 #include "broker/frame.h"
+#include "broker/sink.h"
 
 #define DRAIN_NS (CLOCK_SECOND / 2)
 #define PEER_ROWS 64 /* rows about strangers; the last one counts the rest */
@@ -79,6 +80,7 @@ struct server {
 	int listen_fd;
 	struct dispatch *dispatch;
 	const struct spawned *sandbox;
+	struct sink *sink;
 	bool opened;
 	bool connected;
 	uint64_t next_id;
@@ -99,8 +101,10 @@ server_new(int listen_fd, struct dispatch *dispatch,
 {
 	struct server *s = calloc(1, sizeof(*s));
 
-	if (s == NULL)
+	if (s == NULL || (s->sink = sink_new()) == NULL) {
+		free(s);
 		return NULL;
+	}
 	s->listen_fd = listen_fd;
 	s->dispatch = dispatch;
 	s->sandbox = sandbox;
@@ -183,6 +187,7 @@ server_free(struct server *s)
 		return;
 	while ((c = TAILQ_FIRST(&s->list)) != NULL)
 		conn_free(s, c);
+	sink_free(s->sink);
 	free(s);
 }
 
@@ -676,10 +681,11 @@ accept_one(struct server *s)
 
 /* --- the turn --- */
 
+/* While the sink is busy, more descriptors would have to wait for it. */
 static bool
 wants_read(const struct server *s, const struct conn *c)
 {
-	return c->judged && !c->ended && !conn_has_work(c) && s->opened &&
+	return !sink_busy(s->sink) && c->judged && !c->ended && !conn_has_work(c) && s->opened &&
 	       s->in_flight < SERVER_CONNS && has_room(s, IN_PLACE_MAX);
 }
 
@@ -701,6 +707,8 @@ server_poll(struct server *s, struct pollfd *fds)
 	size_t n = 0;
 
 	fds[n].fd = wants_accept(s) ? s->listen_fd : -1;
+	fds[n++].events = POLLIN;
+	fds[n].fd = sink_fd(s->sink);
 	fds[n++].events = POLLIN;
 	TAILQ_FOREACH (c, &s->list, next) {
 		fds[n].fd = c->fd;
@@ -736,11 +744,14 @@ server_busy(const struct server *s)
 	return next_turn(s) != NULL;
 }
 
-/* The same as frame_read, counted. */
+/* The same as frame_read, counted, and nothing but bytes. */
 static int
 take_bytes(struct server *s, struct conn *c)
 {
-	int got = frame_read(&c->frame, c->fd);
+	int passed[FDPASS_MAX];
+	int got = frame_read(&c->frame, c->fd, passed);
+
+	sink_take(s->sink, passed);
 
 	if (got > 0)
 		tally_count(
@@ -781,8 +792,10 @@ void
 server_step(struct server *s, const struct pollfd *fds, size_t n)
 {
 	struct conn *c, *after;
-	size_t i = 1;
+	size_t i = 2;
 
+	if (n > 1 && fds[1].fd != -1 && fds[1].revents != 0)
+		sink_done(s->sink);
 	for (c = TAILQ_FIRST(&s->list); c != NULL && i < n;
 	     c = TAILQ_NEXT(c, next), i++) {
 		if (fds[i].fd == c->fd && (fds[i].revents & ~POLLOUT) != 0)

@@ -144,10 +144,32 @@ static int
 step_nested_namespaces(struct confine_plan *p)
 {
 	(void)p;
-	/* Of these whoever started us has few, and all that we make counts as his. */
-	(void)write_file("/proc/sys/user/max_inotify_instances", "32");
-	(void)write_file("/proc/sys/user/max_inotify_watches", "8192");
 	return write_file("/proc/sys/user/max_user_namespaces", "0");
+}
+
+/*
+ * Of inotify whoever started us has little, and all that we make counts as his.
+ * What waits at a listening socket is memory of the kernel's that no other limit
+ * counts, and takes its time to go.
+ */
+static int
+step_kernel_limits(struct confine_plan *p)
+{
+	static const char *const limits[][2] = {
+		{ "/proc/sys/user/max_inotify_instances", "32" },
+		{ "/proc/sys/user/max_inotify_watches", "8192" },
+		{ "/proc/sys/net/core/somaxconn", "16" },
+	};
+	int error = 0;
+	size_t i;
+
+	(void)p;
+	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		if (write_file(limits[i][0], limits[i][1]) == -1)
+			error = errno;
+	}
+	errno = error;
+	return error == 0 ? 0 : -1;
 }
 
 /* A detached mount of a source, with these attributes on all of it. */
@@ -636,11 +658,11 @@ limit(int resource, rlim_t value)
  * Processes last: it counts our init, which shares the uid, and, where there
  * is neither a user namespace nor a uid of its own, what else runs under it.
  * No priority above others: a skill could keep the broker's clock from
- * running. */
+ * running. That of descriptors comes with the filter. */
 static int
 step_limits(struct confine_plan *p)
 {
-	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_NOFILE, 256) == -1 ||
+	if (limit(RLIMIT_CORE, 0) == -1 ||
 	    limit(RLIMIT_CPU, p->cpu_seconds) == -1 ||
 	    limit(RLIMIT_FSIZE, ((rlim_t)p->tmp_mb + 1) << 20) == -1 ||
 	    limit(RLIMIT_AS, (rlim_t)p->memory_mb << 20) == -1 ||
@@ -802,7 +824,26 @@ step_connect_guard(struct confine_plan *p)
 	return -1;
 }
 
-/* Last of all: from here on only the list. Init gets the listener. */
+#define FILES_MAX 256
+
+static int
+limit_files(const struct confine_plan *p)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == -1)
+		return -1;
+	if (r.rlim_max > FILES_MAX)
+		r.rlim_max = FILES_MAX;
+	r.rlim_cur = p->files < r.rlim_max ? p->files : r.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &r);
+}
+
+/*
+ * Last of all: from here on only the list. Init gets the listener. The limit
+ * of descriptors is also that of all of the user that are on their way (unix(7)),
+ * and another skill of his may have some there: ours is lowered after it went.
+ */
 static int
 step_seccomp(struct confine_plan *p)
 {
@@ -810,12 +851,16 @@ step_seccomp(struct confine_plan *p)
 	int fd;
 
 	fd = filter_enter(p->filter, p->listen);
-	if (fd == -1 || !p->listen)
-		return fd;
-	n = fdpass_send(CONFINE_NOTIFY_FD, "l", 1, &fd, 1, 0);
-	close(fd);
-	close(CONFINE_NOTIFY_FD);
-	return n == 1 ? 0 : -1;
+	if (fd == -1)
+		return -1;
+	if (p->listen) {
+		n = fdpass_send(CONFINE_NOTIFY_FD, "l", 1, &fd, 1, 0);
+		close(fd);
+		close(CONFINE_NOTIFY_FD);
+		if (n != 1)
+			return -1;
+	}
+	return limit_files(p);
 }
 
 #define CLONE_STEP(name, need, flag, instead, guarantees)                      \
@@ -862,6 +907,8 @@ static const struct confine_step steps[] = {
 	INSIDE_STEP("nested_namespaces", CONFINE_IF_ABLE, step_nested_namespaces,
 	    NULL,
 	    "cannot make a user namespace of its own"),
+	INSIDE_STEP("kernel_limits", CONFINE_IF_ABLE, step_kernel_limits, NULL,
+	    "few inotify watches, short queues at its sockets"),
 	INSIDE_STEP("private_root", CONFINE_REQUIRED, step_private_root,
 	    "landlock",
 	    "read-only /usr, parts of /etc, no more"),

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "enforce/share.h"
@@ -99,6 +100,7 @@ struct confine_plan {
 	unsigned	 memory_mb;
 	unsigned	 cpu_seconds;
 	unsigned	 max_processes;
+	rlim_t		 files;		/* the caller's limit of descriptors */
 	unsigned	 tasks;		/* of our uid on the host, counted */
 	int		 stdio[3];	/* each at 10 or above */
 	char		**argv;		/* argv[0] is filled in */

@@ -23,7 +23,7 @@ ssize_t
 fdpass_send(int socket_fd, const void *p, size_t len, const int fds[], size_t n,
     int flags)
 {
-	union ancillary ancillary = { .room = { 0 } };
+	union ancillary ancillary;
 	struct iovec io = { (void *)(uintptr_t)p, len };
 	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1 };
 	struct cmsghdr *h;
@@ -34,6 +34,7 @@ fdpass_send(int socket_fd, const void *p, size_t len, const int fds[], size_t n,
 		return -1;
 	}
 	if (n > 0) {
+		memset(&ancillary, 0, CMSG_SPACE(n * sizeof(int)));
 		m.msg_control = &ancillary;
 		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
 		h = CMSG_FIRSTHDR(&m);

@@ -9,7 +9,7 @@
  * Bytes and descriptors over a Unix socket (unix(7), SCM_RIGHTS). Both calls are
  * async-signal-safe and begin again after EINTR.
  */
-#define FDPASS_MAX	16
+#define FDPASS_MAX	253 /* with one message: the kernel's SCM_MAX_FD */
 
 /*
  * Send len bytes at p and n descriptors (0: none), which stay the caller's; as
@@ -20,7 +20,7 @@ ssize_t	fdpass_send(int socket_fd, const void *p, size_t len, const int fds[],
 
 /*
  * Receive up to len bytes and n descriptors, close-on-exec and the caller's;
- * those that did not come are -1. The kernel closes what is sent beyond n. As
+ * those that did not come are -1, and behind the others. The kernel closes what is sent beyond n. As
  * recvmsg.
  */
 ssize_t	fdpass_receive(int socket_fd, void *p, size_t len, int fds[], size_t n,

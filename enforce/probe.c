@@ -304,6 +304,39 @@ exceed_limits(const struct confine_plan *p)
 	    core.rlim_max != 0 || files.rlim_max > 256);
 }
 
+#define QUEUE_LONG 64
+
+static enum probe_result
+long_queue(const struct confine_plan *p)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX,
+		.sun_path = "/tmp/.cyberos-probe-queue" };
+	int fds[QUEUE_LONG], n = 0, i;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	(void)p;
+	if (fd == -1 || bind(fd, (struct sockaddr *)&sun, sizeof(sun)) == -1 ||
+	    listen(fd, 4 * QUEUE_LONG) == -1) {
+		close(fd);
+		return PROBE_UNTRIED;
+	}
+	while (n < QUEUE_LONG) {
+		fds[n] = socket(AF_UNIX,
+		    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fds[n] == -1)
+			break;
+		n++;
+		if (connect(fds[n - 1], (struct sockaddr *)&sun,
+			sizeof(sun)) == -1)
+			break;
+	}
+	for (i = 0; i < n; i++)
+		close(fds[i]);
+	close(fd);
+	unlink(sun.sun_path);
+	return done_if(n == QUEUE_LONG);
+}
+
 static enum probe_result
 kernel_surface(const struct confine_plan *p)
 {
@@ -380,6 +413,8 @@ static const struct probe probes[] = {
 	    "use a descriptor that was left open" },
 	{ "exceed_limits", "limits", NULL, exceed_limits,
 	    "use more than its limits" },
+	{ "long_queue", "kernel_limits", NULL, long_queue,
+	    "let many connections wait" },
 	{ "other_families", "seccomp", NULL, other_families,
 	    "make sockets of other families" },
 	{ "trace_init", "seccomp", NULL, trace_init, "trace init" },

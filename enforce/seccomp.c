@@ -95,8 +95,7 @@ static const struct group groups[] = {
 	/* Landlock knows nothing of these, and of the modes below. */
 	{ SKILL, CHANGE, "change what a file is",
 	    "chown lchown fchown fchownat utime utimes utimensat futimesat "
-	    "setxattr lsetxattr fsetxattr removexattr lremovexattr "
-	    "fremovexattr" },
+	    "removexattr lremovexattr fremovexattr" },
 	/* What a skill can write is in memory; the host's disks are not its. */
 	{ SKILL, NOTHING, "sync the host", "sync syncfs" },
 	{ ALL, ALLOW, "memory", "brk munmap mremap madvise" },
@@ -153,8 +152,7 @@ static const struct group groups[] = {
 	{ SKILL | BROKER, ALLOW, "accept", "accept accept4 getsockopt" },
 	{ SKILL, CONNECT, "connect", "connect" },
 	{ SKILL, ALLOW, "sockets",
-	    "bind listen getsockname getpeername setsockopt sendmmsg recvmmsg "
-	    "shutdown" },
+	    "bind listen getsockname getpeername sendmmsg recvmmsg shutdown" },
 
 	/* What name look-ups, TLS and a few threads for them take. */
 	{ NET, ALLOW, "the net worker's files and channel",
@@ -235,6 +233,7 @@ struct test {
 #define WRITES (CREATES | (uint32_t)(O_ACCMODE | O_TRUNC))
 #define NODE ((uint32_t)S_IFMT | SET_ID)
 #define SOCK_KIND 0xfU /* the rest are flags */
+#define ATTRIBUTE_LARGE 0xfffff000U /* a page, and more */
 #define EXECUTABLE ((uint32_t)PROT_EXEC)
 /* What newer C libraries ask instead of TCGETS and its like. */
 #define TERMIOS2_GET 0x802c542aU
@@ -279,6 +278,24 @@ static const struct rule rules[] = {
 	{ SKILL, "socket", NOTIFY, IS(0, WORD, AF_INET6), OTHERS(1, WORD) },
 	{ SKILL, "socket", NOTIFY, OTHERS(0, WORD), NONE },
 
+	/* Memory that no limit counts: the size of a queue stays as it is, which is
+	 * what the kernel does beyond its own limit, and nothing is attached. */
+	{ SKILL, "setsockopt", NOTHING, IS(1, WORD, SOL_SOCKET),
+	    IS(2, WORD, SO_SNDBUF) },
+	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
+	    IS(2, WORD, SO_SNDBUFFORCE) },
+	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
+	    IS(2, WORD, SO_ATTACH_FILTER) },
+	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
+	    IS(2, WORD, SO_ATTACH_BPF) },
+	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
+	    IS(2, WORD, SO_ATTACH_REUSEPORT_CBPF) },
+	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
+	    IS(2, WORD, SO_ATTACH_REUSEPORT_EBPF) },
+	{ SKILL, "setsockopt", ALLOW, IS(1, WORD, SOL_SOCKET),
+	    OTHERS(2, WORD) },
+	{ SKILL, "setsockopt", ALLOW, OTHERS(1, WORD), NONE },
+
 	/* One end of a datagram pair could send to any path. */
 	{ SKILL | BROKER, "socketpair", ALLOW, IS(0, WORD, AF_UNIX),
 	    IS(1, SOCK_KIND, SOCK_STREAM) },
@@ -316,6 +333,14 @@ static const struct rule rules[] = {
 	{ SKILL, "mknodat", ALLOW, IS(2, NODE, S_IFREG), NONE },
 	{ SKILL, "mknodat", ALLOW, IS(2, NODE, 0), NONE },
 	{ SKILL, "mknodat", NOTIFY, OTHERS(2, NODE), NONE },
+
+	/* In /tmp they are memory that its size does not count. */
+	{ SKILL, "setxattr", CHANGE, IS(3, ATTRIBUTE_LARGE, 0), NONE },
+	{ SKILL, "setxattr", E2BIG, OTHERS(3, ATTRIBUTE_LARGE), NONE },
+	{ SKILL, "lsetxattr", CHANGE, IS(3, ATTRIBUTE_LARGE, 0), NONE },
+	{ SKILL, "lsetxattr", E2BIG, OTHERS(3, ATTRIBUTE_LARGE), NONE },
+	{ SKILL, "fsetxattr", CHANGE, IS(3, ATTRIBUTE_LARGE, 0), NONE },
+	{ SKILL, "fsetxattr", E2BIG, OTHERS(3, ATTRIBUTE_LARGE), NONE },
 
 	TERMINAL(TCGETS), TERMINAL(TCSETS), TERMINAL(TCSETSW),
 	TERMINAL(TCSETSF), TERMINAL(TERMIOS2_GET), TERMINAL(TERMIOS2_SET(0)),

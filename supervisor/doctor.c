@@ -117,6 +117,7 @@ make_plan(struct doctor *d, const struct policy *policy)
 	p->memory_mb = policy->max_memory_mb;
 	p->cpu_seconds = 60;
 	p->max_processes = policy->max_processes;
+	p->files = RLIM_INFINITY;
 	p->skill_path = d->dir;
 	p->socket_name = "s";
 	p->keep_fd = d->lock_fd;

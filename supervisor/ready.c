@@ -39,6 +39,7 @@ fill_job(struct broker_job *job, const struct supervisor *sup,
 	job->policy = &sup->settings.policy;
 	job->names = &sup->names.names;
 	job->socket_dir = sup->socket_dir;
+	job->files = sup->files;
 	job->best_effort = sup->settings.policy.best_effort;
 	job->protect = sup->protect;
 	job->log = sup->log;

@@ -1227,9 +1227,9 @@ turn(struct supervise *s)
 
 /* --- the beginning --- */
 
-/* All that so many invocations need, or a sentence that says what is missing. */
+/* May so many invocations be? Or a sentence that says what is missing. */
 static int
-raise_files(const struct supervise *s)
+enough_files(const struct supervise *s)
 {
 	rlim_t want = (rlim_t)s->max * FILES_EACH + FILES_OURS;
 	struct rlimit r;
@@ -1238,17 +1238,10 @@ raise_files(const struct supervise *s)
 		return -1;
 	if (r.rlim_cur >= want)
 		return 0;
-	if (r.rlim_max < want) {
-		warnx("--max %u needs %llu descriptors and may have %llu; "
-		      "raise the hard limit (ulimit -Hn)",
-		    s->max, (unsigned long long)want,
-		    (unsigned long long)r.rlim_max);
-		return -1;
-	}
-	r.rlim_cur = want;
-	if (setrlimit(RLIMIT_NOFILE, &r) == 0)
-		return 0;
-	warn("RLIMIT_NOFILE");
+	warnx("--max %u needs %llu descriptors and may have %llu; "
+	      "raise the hard limit (ulimit -Hn)",
+	    s->max, (unsigned long long)want,
+	    (unsigned long long)r.rlim_cur);
 	return -1;
 }
 
@@ -1322,7 +1315,7 @@ prepare(struct supervise *s)
 		return EXIT_CONFIG;
 	}
 	bound_max(s);
-	if (raise_files(s) == -1)
+	if (enough_files(s) == -1)
 		return EXIT_FAILED;
 	unblock_log(s);
 	if (supervisor_open(&s->sup, why, sizeof(why)) == -1) {

@@ -5,6 +5,7 @@
 
 #include "supervisor/supervisor.h"
 
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
@@ -21,6 +22,23 @@
 #include "supervisor/export.h"
 #include "tools/registry.h"
 
+/*
+ * As many descriptors as we may have, for all that we start: the limit is also
+ * that of what the user has on its way through sockets (unix(7)), to which all his
+ * skills add, and they have a low one: before is what they may have.
+ */
+static int
+raise_files(rlim_t *before)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == -1)
+		return -1;
+	*before = r.rlim_cur;
+	r.rlim_cur = r.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &r);
+}
+
 int
 supervisor_init(struct supervisor *s)
 {
@@ -30,7 +48,7 @@ supervisor_init(struct supervisor *s)
 	do
 		fd = open("/dev/null", O_RDWR);
 	while (fd >= 0 && fd <= 2);
-	if (fd == -1 || close(fd) == -1)
+	if (fd == -1 || close(fd) == -1 || raise_files(&s->files) == -1)
 		return -1;
 	s->store.root_fd = s->store.audit_fd = s->store.run_fd = -1;
 	s->log.fd = -1;

@@ -1,6 +1,8 @@
 #ifndef SUPERVISOR_SUPERVISOR_H
 #define SUPERVISOR_SUPERVISOR_H
 
+#include <sys/resource.h>
+
 #include <limits.h>
 #include <stddef.h>
 
@@ -22,6 +24,7 @@ struct export;
 struct supervisor {
 	struct settings	 settings;
 	struct store	 store;
+	rlim_t		 files;		/* the caller's limit of descriptors */
 	struct digest	*digest;	/* a plain one */
 	struct broker_names names;	/* for the metrics */
 	struct log	 log;

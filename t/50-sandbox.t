@@ -542,4 +542,83 @@ is "$OUT" "(none)
 32
 8192
 few" "the domain's name, inotify's instances and watches, pending signals"
+
+# --- memory of the kernel's that no other limit counts ---
+
+perl_skill kernel <<'P'
+use Socket;
+use Fcntl;
+socket my $l, AF_UNIX, SOCK_STREAM, 0;
+bind $l, pack_sockaddr_un("/tmp/l") or die;
+listen $l, 4096;
+my ($n, @all) = 0;
+for (1 .. 200) {
+	socket my $c, AF_UNIX, SOCK_STREAM, 0;
+	fcntl $c, F_SETFL, O_NONBLOCK;
+	connect $c, pack_sockaddr_un("/tmp/l") or last;
+	push @all, $c;
+	$n++;
+}
+print "queue $n $!\n";
+sub get { unpack "i", getsockopt $l, SOL_SOCKET, $_[0] }
+my $was = get(SO_SNDBUF);
+print "sndbuf ", setsockopt($l, SOL_SOCKET, SO_SNDBUF, pack "i", 4 << 20) ? "" : "no ",
+    get(SO_SNDBUF) == $was ? "same" : get(SO_SNDBUF), "\n";
+my $large = pack "i", 4 << 20;
+print "upper ", syscall(54, fileno $l, SOL_SOCKET | 1 << 32, SO_SNDBUF, $large, 4), " ", get(SO_SNDBUF) == $was ? "same" : get(SO_SNDBUF), "\n";
+print "force ", setsockopt($l, SOL_SOCKET, 32, pack "i", 4 << 20) ? "done" : $!, "\n";
+# one instruction: let everything through
+my $code = pack "SCCL", 6, 0, 0, 0xffff;
+for (26, 51) {
+	print "attach $_ ", setsockopt($l, SOL_SOCKET, $_, pack "Sx6P", 1, $code) ? "done" : $!, "\n";
+}
+print "other ", setsockopt($l, SOL_SOCKET, SO_PASSCRED, pack "i", 1) ? "done" : $!, "\n";
+open my $f, ">", "/tmp/f";
+sub attribute {
+	my $v = "x" x $_[0];
+	my $name = "user.a";
+	syscall(190, fileno $f, $name, $v, length $v, 0) == 0 ? "done" : $!;
+}
+print "small ", attribute(4095), "\n";
+print "large ", attribute(4096), "\n";
+P
+broker_run kernel
+is "$OUT" "queue 17 Resource temporarily unavailable
+sndbuf same
+upper 0 same
+force Operation not permitted
+attach 26 Operation not permitted
+attach 51 Operation not permitted
+other done
+small done
+large Argument list too long" "queues, sizes of buffers, filters, attributes"
+is "$(count skill.cap_bypass_attempt)" 0 "quietly"
+
+# --- descriptors on their way count for all that a user runs ---
+
+if [ -x /usr/bin/python3 ]; then
+	skill plain <<'S'
+#!/bin/sh
+echo ran
+S
+	/usr/bin/python3 - <<'S' >"$T/flying" &
+import array, resource, socket, time, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+held = []
+for _ in range(8):
+    a, b = socket.socketpair()
+    a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 253))])
+    held += [a, b]
+print("flying", flush=True)
+time.sleep(600)
+S
+	flying=$!
+	until_true [ -s "$T/flying" ]
+	broker_run plain
+	is "$RC $OUT" "0 ran" "2,024 of the same user's are on their way: a skill starts"
+	kill "$flying"
+	wait "$flying" 2>/dev/null
+else
+	skip "descriptors on their way" "needs /usr/bin/python3"
+fi
 done_testing

@@ -65,6 +65,17 @@ put_head(struct pair *p, uint32_t len)
 	put(p, head, sizeof(head));
 }
 
+/* None of these tests sends any but the one of descriptors. */
+static int
+take(struct pair *p)
+{
+	int passed[FDPASS_MAX], got = frame_read(&p->f, p->ours, passed);
+
+	if (passed[0] != -1)
+		exit(99);
+	return got;
+}
+
 /* Is the next thing this message? It is used up. */
 static bool
 next_is(struct pair *p, const char *want)
@@ -101,22 +112,47 @@ test_pieces(void)
 
 	pair_open(&p);
 	ok(nothing(&p), "nothing at first");
-	ok(frame_read(&p.f, p.ours) == -1 && errno == EAGAIN,
+	ok(take(&p) == -1 && errno == EAGAIN,
 	    "and nothing to read is EAGAIN");
 	for (i = 0; i < 7; i++) {
 		early = early || !nothing(&p);
 		put(&p, stream + i, 1);
-		frame_read(&p.f, p.ours);
+		take(&p);
 	}
 	ok(!early, "no message before its last byte");
 	ok(frame_ready(&p.f) && next_is(&p, "abc"), "byte by byte");
 	put(&p, stream + 7, sizeof(stream) - 1 - 7);
-	is_int(frame_read(&p.f, p.ours), (int)sizeof(stream) - 1 - 7,
+	is_int(take(&p), (int)sizeof(stream) - 1 - 7,
 	    "two in one piece");
 	ok(next_is(&p, ""), "the empty one");
 	ok(next_is(&p, "de") && nothing(&p), "and the other");
 	shutdown(p.theirs, SHUT_WR);
-	is_int(frame_read(&p.f, p.ours), 0, "the end of the stream is 0");
+	is_int(take(&p), 0, "the end of the stream is 0");
+	pair_close(&p);
+}
+
+/* The most that one message holds comes out, close-on-exec, and is told. */
+static void
+test_descriptors(void)
+{
+	int fds[FDPASS_MAX], passed[FDPASS_MAX], i, n, bad = 0;
+	struct pair p;
+
+	pair_open(&p);
+	for (i = 0; i < FDPASS_MAX; i++)
+		fds[i] = 0;
+	if (fdpass_send(p.theirs, "\0\0\0\2ab", 6, fds, FDPASS_MAX, 0) != 6)
+		exit(99);
+	is_int(frame_read(&p.f, p.ours, passed), 6, "bytes with descriptors");
+	for (n = 0; n < FDPASS_MAX && passed[n] != -1; n++) {
+		bad += fcntl(passed[n], F_GETFD) != FD_CLOEXEC;
+		close(passed[n]);
+	}
+	is_int(n, FDPASS_MAX, "all of them come out");
+	is_int(bad, 0, "close-on-exec");
+	ok(next_is(&p, "ab"), "the message is like any other");
+	put(&p, "\0\0\0\0", 4);
+	is_int(take(&p), 4, "none with the next");
 	pair_close(&p);
 }
 
@@ -131,7 +167,7 @@ feed(struct pair *p, char byte, size_t n, size_t *most)
 	for (; n > 0; n -= now) {
 		now = n < sizeof(block) ? n : sizeof(block);
 		put(p, block, now);
-		while (frame_read(&p->f, p->ours) > 0)
+		while (take(p) > 0)
 			;
 		if (p->f.in.size > *most)
 			*most = p->f.in.size;
@@ -189,7 +225,7 @@ test_thrown_away(void)
 	put(&p, "\0\0\0\2ok", 6);
 	put_head(&p, FRAME_MAX + 7);
 	put(&p, bytes, 5);
-	while (frame_read(&p.f, p.ours) > 0)
+	while (take(&p) > 0)
 		;
 	ok(frame_next(&p.f, &text, &len, hash) == FRAME_TOO_LARGE,
 	    "thrown away up to its end");
@@ -271,7 +307,7 @@ test_random(void)
 		stream += n;
 		/* As the server does: read only what is no message yet. */
 		while (good &&
-		       (frame_ready(&p.f) || frame_read(&p.f, p.ours) > 0)) {
+		       (frame_ready(&p.f) || take(&p) > 0)) {
 			switch (frame_next(&p.f, &text, &len, hash)) {
 			case FRAME_NOTHING:
 				continue;
@@ -302,6 +338,7 @@ int
 main(void)
 {
 	test_pieces();
+	test_descriptors();
 	test_limit();
 	test_thrown_away();
 	test_lie();
