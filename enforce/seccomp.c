@@ -373,6 +373,8 @@ static const struct rule rules[] = {
 
 	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETLEASE), NONE },
 	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_NOTIFY), NONE },
+	/* The pipe may be the caller's. */
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETPIPE_SZ), NONE },
 	/* A terminal sends its signals to whom it is in front, wherever. */
 	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETSIG), NONE },
 	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETOWN), NONE },

@@ -98,6 +98,21 @@ is_of_stdout(const struct relay *r, int stream, const struct stat *st)
 	       out.st_ino == st->st_ino;
 }
 
+/*
+ * Would the stream itself give the skill more than to read it, or to write it? A
+ * file or a pipe that its uid may open can be opened again the other way; a socket
+ * can be shut down, read where it is for writing, and sent descriptors through. As
+ * root the skill has a uid of its own.
+ */
+static bool
+is_more_than_a_stream(const struct stat *st)
+{
+	if (S_ISFIFO(st->st_mode))
+		return geteuid() != 0 || (st->st_mode & S_IRWXO) != 0;
+	return S_ISREG(st->st_mode) || S_ISBLK(st->st_mode) ||
+	       S_ISSOCK(st->st_mode);
+}
+
 static int
 open_stream(struct relay *r, int stream, enum relay_mode mode)
 {
@@ -119,8 +134,7 @@ open_stream(struct relay *r, int stream, enum relay_mode mode)
 		    fcntl(r->skill[STDOUT_FILENO], F_DUPFD_CLOEXEC, 10);
 		return r->skill[stream] == -1 ? -1 : 0;
 	}
-	if (mode == RELAY_ALWAYS || S_ISREG(st.st_mode) ||
-	    S_ISBLK(st.st_mode))
+	if (mode == RELAY_ALWAYS || is_more_than_a_stream(&st))
 		return open_pump(r, stream);
 	r->skill[stream] = fcntl(stream, F_DUPFD_CLOEXEC, 10);
 	return r->skill[stream] == -1 ? -1 : 0;

@@ -75,6 +75,89 @@ yes 'a line' | head -n 200000 >"$T/lines"
 run head <"$T/lines" >"$T/got" 2>/dev/null
 is "$RC $(cat "$T/got")" "0 a line" "a skill that does not read all its input"
 
+# --- pipes and sockets of the caller's ---
+
+# Whose pipe it is shows by what comes out of it: nothing of the skill's may be
+# in its input, and it must not take what others write to its output.
+perl_skill pipes <<'P'
+use Fcntl;
+$| = 1;
+for my $n (0, 1, 2) {
+	for my $how (O_RDONLY, O_WRONLY, O_RDWR) {
+		sysopen my $h, "/proc/self/fd/$n", $how | O_NONBLOCK or next;
+		syswrite $h, "injected\n" if $how != O_RDONLY && $n == 0;
+		$taken .= $b if $how != O_WRONLY && $n > 0 && sysread $h, $b, 100;
+	}
+}
+print STDERR "size ", fcntl(STDIN, 1031, 1 << 20) || fcntl(STDOUT, 1031, 4096) ? "DONE" : $!, "\n";
+print STDERR "taken $taken\n";
+P
+mkfifo "$T/in" "$T/shared"
+exec 7<>"$T/in" 8<>"$T/shared"
+chmod 600 "$T/in" "$T/shared"
+echo somebody >&8
+run pipes <&7 >&8 2>"$T/out"
+is "$RC" 0 "pipes as standard streams"
+echo end >&7
+read -r line <&7
+is "$line" end "nothing of the skill's is in its input"
+read -r line <&8
+is "$line" somebody "what others wrote to its output is still there"
+is "$(val taken)" "" "and it did not see that"
+is "$(val size)" "Operation not permitted" "a pipe keeps its size"
+chmod 666 "$T/in" "$T/shared"
+echo somebody >&8
+run pipes <&7 >&8 2>"$T/out"
+echo end >&7
+read -r line <&7
+is "$line" end "pipes that are open to all: nothing in its input"
+read -r line <&8
+is "$line $(val taken)" "somebody " "nor seen in its output"
+exec 7>&- 8>&-
+cat >"$T/sockets.py" <<'P'
+import array, os, socket, subprocess, sys
+ours, theirs = [], []
+for _ in range(3):
+    a, b = socket.socketpair()
+    ours.append(a)
+    theirs.append(b)
+ours[0].sendall(b"one line\n")
+ours[0].shutdown(socket.SHUT_WR)
+p = subprocess.Popen(sys.argv[1:], stdin=theirs[0], stdout=theirs[1], stderr=theirs[2])
+for s in theirs:
+    s.close()
+p.wait()
+print("exit", p.returncode)
+for n in (1, 2):
+    text, passed = b"", 0
+    while True:
+        data, anc, flags, _ = ours[n].recvmsg(65536, 2048)
+        passed += len(anc)
+        if not data:
+            break
+        text += data
+    print("got%d" % n, text.decode().strip(), passed)
+P
+if [ -x /usr/bin/python3 ]; then
+	skill sockets <<'S'
+#!/usr/bin/python3
+import array, os, socket, stat, sys
+print(sys.stdin.readline().strip(), flush=True)
+for n in (0, 1, 2):
+    if stat.S_ISSOCK(os.fstat(n).st_mode):
+        s = socket.socket(fileno=os.dup(n))
+        print("SOCKET", n, flush=True)
+        s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
+S
+	python3 "$T/sockets.py" "$CYBEROS" skill broker run --store "$STORE" \
+	    --skills "$T/skills" --quiet sockets >"$T/out"
+	is "$(cat "$T/out")" "exit 0
+got1 one line 0
+got2  0" "sockets are relayed: bytes pass, and nothing else"
+else
+	skip "sockets" "needs /usr/bin/python3"
+fi
+
 # --- directories, devices, closed streams ---
 
 skill never <<'S'
