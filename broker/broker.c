@@ -1519,6 +1519,36 @@ store_is_protected(struct broker *b)
 	    refused(b, EXIT_RUN_BROKER, "the store has been moved meanwhile");
 }
 
+/*
+ * Names of sockets are out of reach of a Bash call where their directory is for
+ * them alone, by a cover. One that is everybody's, or what was granted itself,
+ * cannot be covered.
+ */
+static void
+cover_sockets(struct broker *b)
+{
+	struct expose_place *p = &b->places[b->places_n];
+	char parent[PATH_MAX];
+	struct stat st;
+
+	if (grant_tool(b->grant, "Bash") != REASON_NONE)
+		return;
+	expose_place(p, b->job.socket_dir, true);
+	if (p->path[0] != '/' || !expose_grants(&b->inv, p->path))
+		return;
+	strlcpy(parent, p->path, sizeof(parent));
+	*strrchr(parent, '/') = '\0';
+	if (stat(p->path, &st) == 0 && (st.st_mode & S_IWOTH) == 0 &&
+	    parent[0] != '\0' && expose_grants(&b->inv, parent)) {
+		b->places_n++;
+		return;
+	}
+	log_line(&b->log, LOG_LEVEL_WARN,
+	    "Bash may write in %s, where sockets are made, and so keep others of "
+	    "this user's skills from starting; choose another --socket-dir",
+	    p->path);
+}
+
 static bool
 protect_places(struct broker *b)
 {
@@ -1546,6 +1576,7 @@ protect_places(struct broker *b)
 	/* Where a program of ours is looked for first. */
 	if (libexec_beside(beside, sizeof(beside)) == -1)
 		return refused_errno(b, "protected places");
+	cover_sockets(b);
 	return protect(b, beside, PATH_READ_ONLY) && store_is_protected(b);
 }
 

@@ -499,6 +499,38 @@ is "$(rows skill.tool_call_completed '| "\(.outcome) \(.error_message)"')" \
     '"error cancelled"' "a shell that the skill does not wait for is cancelled"
 nothing_left "a shell that was left behind"
 
+# --- names of sockets ---
+
+# Those of other invocations in a directory of their own, below a granted one.
+mkdir "$D/w/socks"
+chmod 700 "$D/w/socks"
+skill nap <<S
+#!/bin/sh
+echo up
+exec perl -e 'sleep 300' "$T"
+S
+inv=$(new_id)
+"$CYBEROS" skill broker run --store "$STORE" --skills "$T/skills" --invocation "$inv" \
+    --socket-dir "$D/w/socks" nap >"$T/nap" 2>/dev/null </dev/null &
+nap=$!
+until_true grep -q up "$T/nap"
+lines "$(bash_ "ls -A $D/w/socks; echo x >$D/w/socks/x; rm -f $D/w/socks/*; chmod 777 $D/w/socks; mv $D/w/socks $D/w/socks2; echo end; cat $D/w/a.txt")"
+skill wire "$TOOLS" "$FILES" <"$WIRE/main"
+broker_run --socket-dir "$D/w/socks" wire <"$T/commands"
+like "$(flat stdout)" '^end granted' "sockets in a directory of their own: Bash sees none"
+is "$(cd "$D/w/socks" && echo *)" "cyberos-skill-broker.$inv.sock" "and they stay"
+is "$(stat -c %a "$D/w/socks")" 700 "their directory, too"
+unlike "$ERR" 'where sockets are made' "nothing to warn of"
+kill "$nap"
+wait "$nap"
+chmod 1777 "$D/w/socks"
+broker_run --socket-dir "$D/w/socks" wire <"$T/commands"
+like "$ERR" "Bash may write in $D/w/socks, where sockets are made" \
+    "one that is everybody's cannot be covered: a warning"
+broker_run --socket-dir "$D/w" wire <"$T/commands"
+like "$ERR" "Bash may write in $D/w, where" "nor what was granted itself"
+rm -rf "$D/w/socks2" # there it could be moved
+
 # --- limits of the host ---
 
 mkdir "$D/many"

@@ -223,6 +223,19 @@ all_sets(const struct invocation *inv,
 	return n;
 }
 
+bool
+expose_grants(const struct invocation *inv, const char *dir)
+{
+	const struct glob_set *sets[1 + POLICY_CEILINGS];
+	size_t n = all_sets(inv, sets), i;
+
+	for (i = 0; i < n; i++) {
+		if (!set_covers(sets[i], dir))
+			return false;
+	}
+	return true;
+}
+
 /*
  * Judged like what a skill names. Adds nothing for what is closed or gone, and a
  * file only with files: "FILE" and a slash and two stars does not match FILE.

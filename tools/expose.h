@@ -23,6 +23,10 @@ struct expose_place {
 /* Fill one in; the path need not exist. */
 void	expose_place(struct expose_place *, const char *path, bool closed);
 
+/* Does what was granted, in every list, hold all of this directory, itself
+ * included? Its path is canonical. */
+bool	expose_grants(const struct invocation *, const char *dir);
+
 /* Has each file system that may be written the operator's min_free_mb? */
 bool	expose_has_room(const struct invocation *, const struct shares *);
 
