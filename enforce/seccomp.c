@@ -62,6 +62,10 @@ enum {
 	NOTHING = 0
 };
 
+/* Fine in a root of its own; where the files are the host's, an errno. */
+#define INSIDE(error) (INSIDE_BASE - (error))
+#define INSIDE_BASE (-1000)
+
 struct group {
 	unsigned roles;
 	int answer;
@@ -85,14 +89,17 @@ static const struct group groups[] = {
 	{ OURS, ALLOW, "open beneath a directory", "openat2" },
 	{ WRITERS, ALLOW, "change files by descriptor",
 	    "mkdirat unlinkat renameat renameat2 linkat ftruncate fsync "
-	    "fdatasync getxattr fgetxattr listxattr flistxattr" },
+	    "fdatasync fgetxattr flistxattr" },
 	{ BROKER | WORKER, ALLOW, "change what a file is by descriptor",
-	    "fchown fsetxattr fremovexattr" },
+	    "fchown getxattr listxattr fsetxattr fremovexattr" },
 	{ SKILL, ALLOW, "change files",
 	    "mkdir rmdir unlink rename link symlink symlinkat truncate "
-	    "fallocate fadvise64 readahead sync_file_range flock lgetxattr "
-	    "llistxattr" },
+	    "fallocate fadvise64 readahead sync_file_range flock" },
 	/* Landlock knows nothing of these, and of the modes below. */
+	{ SKILL, INSIDE(ENOTSUP), "attributes of files by name",
+	    "getxattr lgetxattr listxattr llistxattr" },
+	{ SKILL, INSIDE(ENOSYS), "what others do with files",
+	    "inotify_init inotify_init1 inotify_add_watch inotify_rm_watch" },
 	{ SKILL, CHANGE, "change what a file is",
 	    "chown lchown fchown fchownat utime utimes utimensat futimesat "
 	    "removexattr lremovexattr fremovexattr" },
@@ -109,8 +116,7 @@ static const struct group groups[] = {
 	{ SKILL, ALLOW, "descriptors and events in more ways",
 	    "pipe select pselect6 epoll_create epoll_create1 epoll_ctl "
 	    "epoll_wait epoll_pwait epoll_pwait2 eventfd signalfd signalfd4 "
-	    "timerfd_gettime inotify_init inotify_init1 inotify_add_watch "
-	    "inotify_rm_watch" },
+	    "timerfd_gettime" },
 	{ ALL, ALLOW, "signal handling",
 	    "rt_sigaction rt_sigprocmask rt_sigreturn sigaltstack "
 	    "restart_syscall" },
@@ -151,8 +157,10 @@ static const struct group groups[] = {
 	    "sendto recvfrom sendmsg recvmsg" },
 	{ SKILL | BROKER, ALLOW, "accept", "accept accept4 getsockopt" },
 	{ SKILL, CONNECT, "connect", "connect" },
+	/* An abstract name is one for the whole host. */
+	{ SKILL, INSIDE(EPERM), "names of sockets", "bind" },
 	{ SKILL, ALLOW, "sockets",
-	    "bind listen getsockname getpeername sendmmsg recvmmsg shutdown" },
+	    "listen getsockname getpeername sendmmsg recvmmsg shutdown" },
 
 	/* What name look-ups, TLS and a few threads for them take. */
 	{ NET, ALLOW, "the net worker's files and channel",
@@ -483,6 +491,8 @@ next_word(const char **at, char word[NAME_SIZE])
 static uint32_t
 action_of(const struct build *b, int answer)
 {
+	if (answer <= INSIDE_BASE)
+		answer = b->bare ? INSIDE_BASE - answer : ALLOW;
 	if (answer == CONNECT)
 		answer = b->bare && b->notify ? NOTIFY : ALLOW;
 	if (answer == CHANGE)

@@ -270,6 +270,27 @@ if [ "$(run_without nothing always -- x 1 1 && layer landlock)" = active ]; then
 	is "$(rows skill.cap_bypass_attempt .syscall | sort -u | grep -c -e chmod -e chown -e utim -e xattr)" \
 	    6 "Landlock without namespaces: each is an attempt"
 	chmod 644 "$T/secret"
+	# Nor of these: attributes, what others do, names for the whole host.
+	perl_skill looks <<-'P'
+	use Socket;
+	my ($n, $v, $f) = ("user.x", " " x 9, shift);
+	print "get ", syscall(191, $f, $n, $v, 9) == -1 ? 0 + $! : "GOT", "\n";
+	print "list ", syscall(194, $f, $v, 9) == -1 ? 0 + $! : "GOT", "\n";
+	my $i = syscall 294, 0;
+	print "watch ", $i == -1 || syscall(254, $i, $f, 32) == -1 ? 0 + $! : "WATCHES", "\n";
+	socket my $s, AF_UNIX, SOCK_STREAM, 0;
+	for (pack("S a*", 1, "\0name"), pack("S", 1)) {
+		print "bind ", bind($s, $_) ? "BOUND" : 0 + $!, "\n";
+	}
+	P
+	setfattr -n user.x -v y "$T/secret" 2>/dev/null
+	run_without userns looks -- "$T/secret"
+	is "$RC $(echo $OUT)" "0 get 95 list 95 watch 38 bind 1 bind 1" \
+	    "Landlock without namespaces: attributes, watches and names are refused"
+	is "$(count skill.cap_bypass_attempt)" 0 "quietly"
+	run_without nothing looks -- /etc/hostname
+	like "$(echo $OUT)" 'get (2|61) list .* watch (2|WATCHES) bind BOUND' \
+	    "they are fine in a root of its own"
 else
 	skip "Landlock without namespaces" "this kernel has no Landlock"
 fi
