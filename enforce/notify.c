@@ -18,6 +18,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -28,23 +29,80 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+#if defined(__x86_64__)
+#define NATIVE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define NATIVE AUDIT_ARCH_AARCH64
+#else
+#error "the filter knows x86-64 and aarch64"
+#endif
+#define FOREIGN_NR 0x40000000 /* x32 marks its numbers so */
+#define NOTIFY_FOREIGN FOREIGN_NR /* for all of them; it has no name */
+
 #define BATCH 64
 #define NAME_SERVICE "/var/run/nscd/socket"
 #define TELL_EVERY 100 /* milliseconds between running totals */
 
-/* The argument that names a path, for the calls that have one. */
+enum aim {
+	AIM_TEXT, /* an address of one */
+	AIM_FLAGS,
+	AIM_PID,
+	AIM_FD,
+	AIM_COMMAND,
+	AIM_SOCKET, /* family and kind */
+	AIM_ADDRESS
+};
+
+/* What a call is aimed at, as far as one argument says it. */
 static const struct {
 	int nr;
+	enum aim aim;
 	int arg;
-} paths[] = {
-	{ SYS_mount, 1 }, { SYS_umount2, 0 }, { SYS_pivot_root, 0 },
-	{ SYS_chroot, 0 }, { SYS_move_mount, 3 }, { SYS_open_tree, 1 },
-	{ SYS_mount_setattr, 1 }, { SYS_fsopen, 0 }, { SYS_fspick, 1 },
-	{ SYS_openat, 1 }, { SYS_fchmodat, 1 }, { SYS_mknodat, 1 },
-	{ SYS_swapon, 0 }, { SYS_swapoff, 0 }, { SYS_acct, 0 },
-	{ SYS_memfd_create, 0 },
+} aims[] = {
+	{ SYS_mount, AIM_TEXT, 1 }, { SYS_umount2, AIM_TEXT, 0 },
+	{ SYS_pivot_root, AIM_TEXT, 0 }, { SYS_chroot, AIM_TEXT, 0 },
+	{ SYS_move_mount, AIM_TEXT, 3 }, { SYS_open_tree, AIM_TEXT, 1 },
+	{ SYS_mount_setattr, AIM_TEXT, 1 }, { SYS_fsopen, AIM_TEXT, 0 },
+	{ SYS_fspick, AIM_TEXT, 1 }, { SYS_fsconfig, AIM_TEXT, 2 },
+	{ SYS_fsmount, AIM_FD, 0 }, { SYS_openat, AIM_TEXT, 1 },
+	{ SYS_fchmod, AIM_FD, 0 }, { SYS_fchmodat, AIM_TEXT, 1 },
+	{ SYS_fchmodat2, AIM_TEXT, 1 }, { SYS_mknodat, AIM_TEXT, 1 },
+	{ SYS_fchown, AIM_FD, 0 }, { SYS_fchownat, AIM_TEXT, 1 },
+	{ SYS_utimensat, AIM_TEXT, 1 }, { SYS_setxattr, AIM_TEXT, 0 },
+	{ SYS_lsetxattr, AIM_TEXT, 0 }, { SYS_fsetxattr, AIM_FD, 0 },
+	{ SYS_removexattr, AIM_TEXT, 0 }, { SYS_lremovexattr, AIM_TEXT, 0 },
+	{ SYS_fremovexattr, AIM_FD, 0 }, { SYS_swapon, AIM_TEXT, 0 },
+	{ SYS_swapoff, AIM_TEXT, 0 }, { SYS_acct, AIM_TEXT, 0 },
+	{ SYS_quotactl, AIM_TEXT, 1 }, { SYS_quotactl_fd, AIM_FD, 0 },
+	{ SYS_memfd_create, AIM_TEXT, 0 }, { SYS_memfd_secret, AIM_FLAGS, 0 },
+	{ SYS_fanotify_init, AIM_FLAGS, 0 }, { SYS_fanotify_mark, AIM_TEXT, 4 },
+	{ SYS_open_by_handle_at, AIM_FD, 0 }, { SYS_sethostname, AIM_TEXT, 0 },
+	{ SYS_setdomainname, AIM_TEXT, 0 }, { SYS_clock_settime, AIM_COMMAND, 0 },
+	{ SYS_add_key, AIM_TEXT, 0 }, { SYS_request_key, AIM_TEXT, 0 },
+	{ SYS_keyctl, AIM_COMMAND, 0 }, { SYS_init_module, AIM_TEXT, 2 },
+	{ SYS_finit_module, AIM_FD, 0 }, { SYS_delete_module, AIM_TEXT, 0 },
+	{ SYS_kexec_load, AIM_FLAGS, 3 }, { SYS_kexec_file_load, AIM_FD, 0 },
+	{ SYS_reboot, AIM_COMMAND, 2 }, { SYS_bpf, AIM_COMMAND, 0 },
+	{ SYS_perf_event_open, AIM_PID, 1 }, { SYS_userfaultfd, AIM_FLAGS, 0 },
+	{ SYS_io_uring_setup, AIM_COMMAND, 0 }, { SYS_io_uring_enter, AIM_FD, 0 },
+	{ SYS_io_uring_register, AIM_FD, 0 }, { SYS_ptrace, AIM_PID, 1 },
+	{ SYS_process_vm_readv, AIM_PID, 0 },
+	{ SYS_process_vm_writev, AIM_PID, 0 }, { SYS_kcmp, AIM_PID, 0 },
+	{ SYS_prlimit64, AIM_PID, 0 }, { SYS_pidfd_getfd, AIM_FD, 0 },
+	{ SYS_setns, AIM_FD, 0 }, { SYS_clone, AIM_FLAGS, 0 },
+	{ SYS_unshare, AIM_FLAGS, 0 }, { SYS_ioctl, AIM_COMMAND, 1 },
+	{ SYS_socket, AIM_SOCKET, 0 }, { SYS_socketpair, AIM_SOCKET, 0 },
+	{ SYS_connect, AIM_ADDRESS, 1 },
 #ifdef SYS_open
-	{ SYS_open, 0 }, { SYS_creat, 0 }, { SYS_chmod, 0 }, { SYS_mknod, 0 },
+	{ SYS_open, AIM_TEXT, 0 }, { SYS_creat, AIM_TEXT, 0 },
+	{ SYS_chmod, AIM_TEXT, 0 }, { SYS_mknod, AIM_TEXT, 0 },
+	{ SYS_chown, AIM_TEXT, 0 }, { SYS_lchown, AIM_TEXT, 0 },
+	{ SYS_utime, AIM_TEXT, 0 }, { SYS_utimes, AIM_TEXT, 0 },
+	{ SYS_futimesat, AIM_TEXT, 1 }, { SYS_iopl, AIM_COMMAND, 0 },
+	{ SYS_ioperm, AIM_COMMAND, 0 },
 #endif
 };
 
@@ -144,45 +202,60 @@ describe_socket(const struct seccomp_data *d, char out[SPAWN_TARGET])
 	    type < sizeof(types) / sizeof(types[0]) ? types[type] : "?");
 }
 
+/* Numbers of another machine, or of x32, say nothing in ours. */
+static bool
+is_foreign(const struct seccomp_data *d)
+{
+	return d->arch != NATIVE || (d->nr & FOREIGN_NR) != 0;
+}
+
+static void
+describe_foreign(const struct seccomp_data *d, char out[SPAWN_TARGET])
+{
+	if (d->arch == NATIVE)
+		snprintf(out, SPAWN_TARGET, "x32 call %d", d->nr & ~FOREIGN_NR);
+	else
+		snprintf(out, SPAWN_TARGET, "call %d of architecture %#x",
+		    d->nr, d->arch);
+}
+
 static void
 describe(const struct seccomp_notif *req, char out[SPAWN_TARGET])
 {
 	const struct seccomp_data *d = &req->data;
+	const size_t n = sizeof(aims) / sizeof(aims[0]);
+	uint64_t value;
 	size_t i;
 
 	out[0] = '\0';
-	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		if (paths[i].nr == d->nr) {
-			read_text((pid_t)req->pid, d->args[paths[i].arg], out);
-			return;
-		}
-	}
-	switch (d->nr) {
-	case SYS_socket:
+	for (i = 0; i < n && aims[i].nr != d->nr; i++)
+		;
+	if (i == n)
+		return;
+	value = d->args[aims[i].arg];
+	switch (aims[i].aim) {
+	case AIM_TEXT:
+		read_text((pid_t)req->pid, value, out);
+		break;
+	case AIM_FLAGS:
+		snprintf(out, SPAWN_TARGET, "flags %#x", (unsigned)value);
+		break;
+	case AIM_PID:
+		snprintf(out, SPAWN_TARGET, "pid %d", (int)value);
+		break;
+	case AIM_FD:
+		snprintf(out, SPAWN_TARGET, "fd %d", (int)value);
+		break;
+	case AIM_COMMAND:
+		snprintf(out, SPAWN_TARGET,
+		    d->nr == SYS_ioctl ? "request %#x" : "command %d",
+		    (unsigned)value);
+		break;
+	case AIM_SOCKET:
 		describe_socket(d, out);
 		break;
-	case SYS_connect:
-		describe_address((pid_t)req->pid, d->args[1], d->args[2], out);
-		break;
-	case SYS_clone:
-	case SYS_unshare:
-		snprintf(out, SPAWN_TARGET, "flags %#x", (unsigned)d->args[0]);
-		break;
-	case SYS_ioctl:
-		snprintf(out, SPAWN_TARGET, "request %#x",
-		    (unsigned)d->args[1]);
-		break;
-	case SYS_ptrace:
-	case SYS_process_vm_readv:
-	case SYS_process_vm_writev:
-		snprintf(out, SPAWN_TARGET, "pid %d",
-		    (int)d->args[d->nr == SYS_ptrace]);
-		break;
-	case SYS_bpf:
-	case SYS_keyctl:
-		snprintf(out, SPAWN_TARGET, "command %d", (int)d->args[0]);
-		break;
-	default:
+	case AIM_ADDRESS:
+		describe_address((pid_t)req->pid, value, d->args[2], out);
 		break;
 	}
 }
@@ -274,7 +347,7 @@ connect_at_once(int fd, const struct sockaddr_un *to)
 
 /*
  * connect() where a path of the host could be meant: only the broker's socket,
- * by our own copy of its path and on the skill's own descriptor. 1 it is not
+ * by our own copy of its path and on the skill's own descriptor. -1 it is not
  * for the broker; 0 or an errno is the answer.
  */
 static int
@@ -292,12 +365,12 @@ connect_for(const struct notify *n, const struct seccomp_notif *req)
 	    read_memory((pid_t)req->pid, req->data.args[1], &theirs.un,
 		req->data.args[2]) < 3 ||
 	    theirs.un.sun_family != AF_UNIX)
-		return 1;
+		return -1;
 	/* What the C library tries by itself, and does without. */
 	if (strcmp(theirs.un.sun_path, NAME_SERVICE) == 0)
 		return ENOENT;
 	if (strcmp(theirs.un.sun_path, n->socket_path) != 0)
-		return 1;
+		return -1;
 	strlcpy(ours.sun_path, n->socket_path, sizeof(ours.sun_path));
 	pidfd = open_task((pid_t)req->pid);
 	if (pidfd == -1)
@@ -313,20 +386,42 @@ connect_for(const struct notify *n, const struct seccomp_notif *req)
 	return error;
 }
 
+/*
+ * A program for another machine is at its end. One that does not want to hear of
+ * it gets its errno, again and again.
+ */
+static void
+end_foreign(const struct notify *n, const struct seccomp_notif *req)
+{
+	int fd = open_task((pid_t)req->pid);
+
+	if (fd == -1)
+		return;
+	if (ioctl(n->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &req->id) == 0)
+		syscall(SYS_pidfd_send_signal, fd, SIGSYS, NULL, 0);
+	close(fd);
+}
+
 static bool
 serve_one(struct notify *n)
 {
 	struct seccomp_notif req;
 	struct seccomp_notif_resp resp;
 	char target[SPAWN_TARGET];
-	int answer = 1;
+	int answer = -1;
 
 	memset(&req, 0, sizeof(req));
 	if (ioctl(n->fd, SECCOMP_IOCTL_NOTIF_RECV, &req) == -1)
 		return errno == EINTR || errno == ENOENT || errno == EAGAIN;
-	if (req.data.nr == SYS_connect && n->socket_path != NULL)
+	if (is_foreign(&req.data)) {
+		describe_foreign(&req.data, target);
+		remember(n, NOTIFY_FOREIGN, target);
+		end_foreign(n, &req);
+		answer = EPERM;
+	} else if (req.data.nr == SYS_connect && n->socket_path != NULL) {
 		answer = connect_for(n, &req);
-	if (answer == 1) {
+	}
+	if (answer == -1) {
 		describe(&req, target);
 		/* What was read may belong to another task by now. */
 		if (ioctl(n->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &req.id) == -1)

@@ -544,6 +544,11 @@ static int
 begin(struct build *b)
 {
 	const uint32_t native = seccomp_arch_native();
+	/* Whoever listens ends the process, too (notify.c), with a record. */
+	const uint32_t foreign = b->notify &&
+		(b->role == SECCOMP_SKILL || b->role == SECCOMP_BASH)
+	    ? SCMP_ACT_NOTIFY
+	    : SCMP_ACT_KILL_PROCESS;
 	int error;
 
 	b->ctx = seccomp_init(b->otherwise);
@@ -551,8 +556,7 @@ begin(struct build *b)
 		errno = ENOMEM;
 		return -1;
 	}
-	error = seccomp_attr_set(b->ctx, SCMP_FLTATR_ACT_BADARCH,
-	    SCMP_ACT_KILL_PROCESS);
+	error = seccomp_attr_set(b->ctx, SCMP_FLTATR_ACT_BADARCH, foreign);
 	if (error == 0)
 		error = seccomp_attr_set(b->ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	if (error == 0 && b->arch != native) {
