@@ -674,7 +674,12 @@ accept_one(struct server *s)
 	TAILQ_INIT(&c->out);
 	TAILQ_INSERT_TAIL(&s->list, c, next);
 	s->waiting++;
-	if (spawn_judge(s->sandbox, fd) == -1)
+	if (spawn_judge(s->sandbox, fd) == 0)
+		return true;
+	/* With init all is over: as if it had come later, to no socket at all. */
+	if (errno == EPIPE || errno == ECONNRESET)
+		conn_free(s, c);
+	else
 		stranger(s, c);
 	return true;
 }

@@ -111,7 +111,8 @@ void	spawn_kill(struct spawned *);
 /* After spawn_kill: wait until init is gone, and with it what was below it. */
 void	spawn_wait(const struct spawned *);
 
-/* Ask init who is at the other end of an accepted connection. */
+/* Ask init who is at the other end of an accepted connection. 0, or -1 with
+ * errno; EPIPE or ECONNRESET: init is gone. */
 int	spawn_judge(const struct spawned *, int conn_fd);
 
 /* T, on clock_boot's clock: init ends everything then if we do not. */
