@@ -690,8 +690,8 @@ accept_one(struct server *s)
 static bool
 wants_read(const struct server *s, const struct conn *c)
 {
-	return !sink_busy(s->sink) && c->judged && !c->ended && !conn_has_work(c) && s->opened &&
-	       s->in_flight < SERVER_CONNS && has_room(s, IN_PLACE_MAX);
+	return !sink_busy(s->sink) && c->judged && !c->ended &&
+	       !conn_has_work(c) && s->opened && s->in_flight < SERVER_CONNS && has_room(s, IN_PLACE_MAX);
 }
 
 /*
@@ -757,7 +757,6 @@ take_bytes(struct server *s, struct conn *c)
 	int got = frame_read(&c->frame, c->fd, passed);
 
 	sink_take(s->sink, passed);
-
 	if (got > 0)
 		tally_count(
 		    &s->dispatch->tally->bytes[TALLY_RX], (uint64_t)got);

@@ -658,7 +658,7 @@ limit(int resource, rlim_t value)
  * Processes last: it counts our init, which shares the uid, and, where there
  * is neither a user namespace nor a uid of its own, what else runs under it.
  * No priority above others: a skill could keep the broker's clock from
- * running. That of descriptors comes with the filter. */
+ * running. */
 static int
 step_limits(struct confine_plan *p)
 {
@@ -824,10 +824,31 @@ step_connect_guard(struct confine_plan *p)
 	return -1;
 }
 
+/* From here on only the list. Init gets the listener. */
+static int
+step_seccomp(struct confine_plan *p)
+{
+	ssize_t n;
+	int fd;
+
+	fd = filter_enter(p->filter, p->listen);
+	if (fd == -1 || !p->listen)
+		return fd;
+	n = fdpass_send(CONFINE_NOTIFY_FD, "l", 1, &fd, 1, 0);
+	close(fd);
+	close(CONFINE_NOTIFY_FD);
+	return n == 1 ? 0 : -1;
+}
+
 #define FILES_MAX 256
 
+/*
+ * Last, when the listener has gone: the limit is also that of all of the user's
+ * that are on their way through sockets (unix(7)), and another skill of his may
+ * have some there.
+ */
 static int
-limit_files(const struct confine_plan *p)
+step_descriptor_limit(struct confine_plan *p)
 {
 	struct rlimit r;
 
@@ -837,30 +858,6 @@ limit_files(const struct confine_plan *p)
 		r.rlim_max = FILES_MAX;
 	r.rlim_cur = p->files < r.rlim_max ? p->files : r.rlim_max;
 	return setrlimit(RLIMIT_NOFILE, &r);
-}
-
-/*
- * Last of all: from here on only the list. Init gets the listener. The limit
- * of descriptors is also that of all of the user that are on their way (unix(7)),
- * and another skill of his may have some there: ours is lowered after it went.
- */
-static int
-step_seccomp(struct confine_plan *p)
-{
-	ssize_t n;
-	int fd;
-
-	fd = filter_enter(p->filter, p->listen);
-	if (fd == -1)
-		return -1;
-	if (p->listen) {
-		n = fdpass_send(CONFINE_NOTIFY_FD, "l", 1, &fd, 1, 0);
-		close(fd);
-		close(CONFINE_NOTIFY_FD);
-		if (n != 1)
-			return -1;
-	}
-	return limit_files(p);
 }
 
 #define CLONE_STEP(name, need, flag, instead, guarantees)                      \
@@ -949,6 +946,8 @@ static const struct confine_step steps[] = {
 	    "without a /tmp of its own: init connects it to its socket only"),
 	SKILL_STEP("seccomp", CONFINE_REQUIRED, step_seccomp, NULL,
 	    "a list of system calls; refused attempts are recorded"),
+	SKILL_STEP("descriptor_limit", CONFINE_ALWAYS, step_descriptor_limit,
+	    NULL, "256 descriptors at most"),
 };
 
 _Static_assert(sizeof(steps) / sizeof(steps[0]) <= CONFINE_STEPS_MAX,

@@ -20,8 +20,8 @@ ssize_t	fdpass_send(int socket_fd, const void *p, size_t len, const int fds[],
 
 /*
  * Receive up to len bytes and n descriptors, close-on-exec and the caller's;
- * those that did not come are -1, and behind the others. The kernel closes what is sent beyond n. As
- * recvmsg.
+ * those that did not come are -1, and behind the others. The kernel closes what
+ * is sent beyond n. As recvmsg.
  */
 ssize_t	fdpass_receive(int socket_fd, void *p, size_t len, int fds[], size_t n,
 	    int flags);

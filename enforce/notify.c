@@ -47,11 +47,9 @@
 #define TELL_EVERY 100 /* milliseconds between running totals */
 
 enum aim {
-	AIM_TEXT, /* an address of one */
-	AIM_FLAGS,
-	AIM_PID,
-	AIM_FD,
-	AIM_COMMAND,
+	AIM_TEXT,    /* an address of one */
+	AIM_DECIMAL, /* a number, and what it is one of */
+	AIM_HEX,
 	AIM_SOCKET, /* family and kind */
 	AIM_ADDRESS
 };
@@ -61,48 +59,86 @@ static const struct {
 	int nr;
 	enum aim aim;
 	int arg;
+	const char *word;
 } aims[] = {
-	{ SYS_mount, AIM_TEXT, 1 }, { SYS_umount2, AIM_TEXT, 0 },
-	{ SYS_pivot_root, AIM_TEXT, 0 }, { SYS_chroot, AIM_TEXT, 0 },
-	{ SYS_move_mount, AIM_TEXT, 3 }, { SYS_open_tree, AIM_TEXT, 1 },
-	{ SYS_mount_setattr, AIM_TEXT, 1 }, { SYS_fsopen, AIM_TEXT, 0 },
-	{ SYS_fspick, AIM_TEXT, 1 }, { SYS_fsconfig, AIM_TEXT, 2 },
-	{ SYS_fsmount, AIM_FD, 0 }, { SYS_openat, AIM_TEXT, 1 },
-	{ SYS_fchmod, AIM_FD, 0 }, { SYS_fchmodat, AIM_TEXT, 1 },
-	{ SYS_fchmodat2, AIM_TEXT, 1 }, { SYS_mknodat, AIM_TEXT, 1 },
-	{ SYS_fchown, AIM_FD, 0 }, { SYS_fchownat, AIM_TEXT, 1 },
-	{ SYS_utimensat, AIM_TEXT, 1 }, { SYS_setxattr, AIM_TEXT, 0 },
-	{ SYS_lsetxattr, AIM_TEXT, 0 }, { SYS_fsetxattr, AIM_FD, 0 },
-	{ SYS_removexattr, AIM_TEXT, 0 }, { SYS_lremovexattr, AIM_TEXT, 0 },
-	{ SYS_fremovexattr, AIM_FD, 0 }, { SYS_swapon, AIM_TEXT, 0 },
-	{ SYS_swapoff, AIM_TEXT, 0 }, { SYS_acct, AIM_TEXT, 0 },
-	{ SYS_quotactl, AIM_TEXT, 1 }, { SYS_quotactl_fd, AIM_FD, 0 },
-	{ SYS_memfd_create, AIM_TEXT, 0 }, { SYS_memfd_secret, AIM_FLAGS, 0 },
-	{ SYS_fanotify_init, AIM_FLAGS, 0 }, { SYS_fanotify_mark, AIM_TEXT, 4 },
-	{ SYS_open_by_handle_at, AIM_FD, 0 }, { SYS_sethostname, AIM_TEXT, 0 },
-	{ SYS_setdomainname, AIM_TEXT, 0 }, { SYS_clock_settime, AIM_COMMAND, 0 },
-	{ SYS_add_key, AIM_TEXT, 0 }, { SYS_request_key, AIM_TEXT, 0 },
-	{ SYS_keyctl, AIM_COMMAND, 0 }, { SYS_init_module, AIM_TEXT, 2 },
-	{ SYS_finit_module, AIM_FD, 0 }, { SYS_delete_module, AIM_TEXT, 0 },
-	{ SYS_kexec_load, AIM_FLAGS, 3 }, { SYS_kexec_file_load, AIM_FD, 0 },
-	{ SYS_reboot, AIM_COMMAND, 2 }, { SYS_bpf, AIM_COMMAND, 0 },
-	{ SYS_perf_event_open, AIM_PID, 1 }, { SYS_userfaultfd, AIM_FLAGS, 0 },
-	{ SYS_io_uring_setup, AIM_COMMAND, 0 }, { SYS_io_uring_enter, AIM_FD, 0 },
-	{ SYS_io_uring_register, AIM_FD, 0 }, { SYS_ptrace, AIM_PID, 1 },
-	{ SYS_process_vm_readv, AIM_PID, 0 },
-	{ SYS_process_vm_writev, AIM_PID, 0 }, { SYS_kcmp, AIM_PID, 0 },
-	{ SYS_prlimit64, AIM_PID, 0 }, { SYS_pidfd_getfd, AIM_FD, 0 },
-	{ SYS_setns, AIM_FD, 0 }, { SYS_clone, AIM_FLAGS, 0 },
-	{ SYS_unshare, AIM_FLAGS, 0 }, { SYS_ioctl, AIM_COMMAND, 1 },
-	{ SYS_socket, AIM_SOCKET, 0 }, { SYS_socketpair, AIM_SOCKET, 0 },
-	{ SYS_connect, AIM_ADDRESS, 1 },
+	{ SYS_mount, AIM_TEXT, 1, NULL },
+	{ SYS_umount2, AIM_TEXT, 0, NULL },
+	{ SYS_pivot_root, AIM_TEXT, 0, NULL },
+	{ SYS_chroot, AIM_TEXT, 0, NULL },
+	{ SYS_move_mount, AIM_TEXT, 3, NULL },
+	{ SYS_open_tree, AIM_TEXT, 1, NULL },
+	{ SYS_mount_setattr, AIM_TEXT, 1, NULL },
+	{ SYS_fsopen, AIM_TEXT, 0, NULL },
+	{ SYS_fspick, AIM_TEXT, 1, NULL },
+	{ SYS_fsconfig, AIM_TEXT, 2, NULL },
+	{ SYS_fsmount, AIM_DECIMAL, 0, "fd" },
+	{ SYS_openat, AIM_TEXT, 1, NULL },
+	{ SYS_fchmod, AIM_DECIMAL, 0, "fd" },
+	{ SYS_fchmodat, AIM_TEXT, 1, NULL },
+	{ SYS_fchmodat2, AIM_TEXT, 1, NULL },
+	{ SYS_mknodat, AIM_TEXT, 1, NULL },
+	{ SYS_fchown, AIM_DECIMAL, 0, "fd" },
+	{ SYS_fchownat, AIM_TEXT, 1, NULL },
+	{ SYS_utimensat, AIM_TEXT, 1, NULL },
+	{ SYS_setxattr, AIM_TEXT, 0, NULL },
+	{ SYS_lsetxattr, AIM_TEXT, 0, NULL },
+	{ SYS_fsetxattr, AIM_DECIMAL, 0, "fd" },
+	{ SYS_removexattr, AIM_TEXT, 0, NULL },
+	{ SYS_lremovexattr, AIM_TEXT, 0, NULL },
+	{ SYS_fremovexattr, AIM_DECIMAL, 0, "fd" },
+	{ SYS_swapon, AIM_TEXT, 0, NULL },
+	{ SYS_swapoff, AIM_TEXT, 0, NULL },
+	{ SYS_acct, AIM_TEXT, 0, NULL },
+	{ SYS_quotactl, AIM_TEXT, 1, NULL },
+	{ SYS_quotactl_fd, AIM_DECIMAL, 0, "fd" },
+	{ SYS_memfd_create, AIM_TEXT, 0, NULL },
+	{ SYS_memfd_secret, AIM_HEX, 0, "flags" },
+	{ SYS_fanotify_init, AIM_HEX, 0, "flags" },
+	{ SYS_fanotify_mark, AIM_TEXT, 4, NULL },
+	{ SYS_open_by_handle_at, AIM_DECIMAL, 0, "fd" },
+	{ SYS_sethostname, AIM_TEXT, 0, NULL },
+	{ SYS_setdomainname, AIM_TEXT, 0, NULL },
+	{ SYS_clock_settime, AIM_DECIMAL, 0, "clock" },
+	{ SYS_add_key, AIM_TEXT, 0, NULL },
+	{ SYS_request_key, AIM_TEXT, 0, NULL },
+	{ SYS_keyctl, AIM_DECIMAL, 0, "command" },
+	{ SYS_init_module, AIM_TEXT, 2, NULL },
+	{ SYS_finit_module, AIM_DECIMAL, 0, "fd" },
+	{ SYS_delete_module, AIM_TEXT, 0, NULL },
+	{ SYS_kexec_load, AIM_HEX, 3, "flags" },
+	{ SYS_kexec_file_load, AIM_DECIMAL, 0, "fd" },
+	{ SYS_reboot, AIM_HEX, 2, "command" },
+	{ SYS_bpf, AIM_DECIMAL, 0, "command" },
+	{ SYS_perf_event_open, AIM_DECIMAL, 1, "pid" },
+	{ SYS_userfaultfd, AIM_HEX, 0, "flags" },
+	{ SYS_io_uring_setup, AIM_DECIMAL, 0, "entries" },
+	{ SYS_io_uring_enter, AIM_DECIMAL, 0, "fd" },
+	{ SYS_io_uring_register, AIM_DECIMAL, 0, "fd" },
+	{ SYS_ptrace, AIM_DECIMAL, 1, "pid" },
+	{ SYS_process_vm_readv, AIM_DECIMAL, 0, "pid" },
+	{ SYS_process_vm_writev, AIM_DECIMAL, 0, "pid" },
+	{ SYS_kcmp, AIM_DECIMAL, 0, "pid" },
+	{ SYS_prlimit64, AIM_DECIMAL, 0, "pid" },
+	{ SYS_pidfd_getfd, AIM_DECIMAL, 0, "fd" },
+	{ SYS_setns, AIM_DECIMAL, 0, "fd" },
+	{ SYS_clone, AIM_HEX, 0, "flags" },
+	{ SYS_unshare, AIM_HEX, 0, "flags" },
+	{ SYS_ioctl, AIM_HEX, 1, "request" },
+	{ SYS_socket, AIM_SOCKET, 0, NULL },
+	{ SYS_socketpair, AIM_SOCKET, 0, NULL },
+	{ SYS_connect, AIM_ADDRESS, 1, NULL },
 #ifdef SYS_open
-	{ SYS_open, AIM_TEXT, 0 }, { SYS_creat, AIM_TEXT, 0 },
-	{ SYS_chmod, AIM_TEXT, 0 }, { SYS_mknod, AIM_TEXT, 0 },
-	{ SYS_chown, AIM_TEXT, 0 }, { SYS_lchown, AIM_TEXT, 0 },
-	{ SYS_utime, AIM_TEXT, 0 }, { SYS_utimes, AIM_TEXT, 0 },
-	{ SYS_futimesat, AIM_TEXT, 1 }, { SYS_iopl, AIM_COMMAND, 0 },
-	{ SYS_ioperm, AIM_COMMAND, 0 },
+	{ SYS_open, AIM_TEXT, 0, NULL },
+	{ SYS_creat, AIM_TEXT, 0, NULL },
+	{ SYS_chmod, AIM_TEXT, 0, NULL },
+	{ SYS_mknod, AIM_TEXT, 0, NULL },
+	{ SYS_chown, AIM_TEXT, 0, NULL },
+	{ SYS_lchown, AIM_TEXT, 0, NULL },
+	{ SYS_utime, AIM_TEXT, 0, NULL },
+	{ SYS_utimes, AIM_TEXT, 0, NULL },
+	{ SYS_futimesat, AIM_TEXT, 1, NULL },
+	{ SYS_iopl, AIM_DECIMAL, 0, "level" },
+	{ SYS_ioperm, AIM_DECIMAL, 0, "port" },
 #endif
 };
 
@@ -237,18 +273,11 @@ describe(const struct seccomp_notif *req, char out[SPAWN_TARGET])
 	case AIM_TEXT:
 		read_text((pid_t)req->pid, value, out);
 		break;
-	case AIM_FLAGS:
-		snprintf(out, SPAWN_TARGET, "flags %#x", (unsigned)value);
+	case AIM_DECIMAL:
+		snprintf(out, SPAWN_TARGET, "%s %d", aims[i].word, (int)value);
 		break;
-	case AIM_PID:
-		snprintf(out, SPAWN_TARGET, "pid %d", (int)value);
-		break;
-	case AIM_FD:
-		snprintf(out, SPAWN_TARGET, "fd %d", (int)value);
-		break;
-	case AIM_COMMAND:
-		snprintf(out, SPAWN_TARGET,
-		    d->nr == SYS_ioctl ? "request %#x" : "command %d",
+	case AIM_HEX:
+		snprintf(out, SPAWN_TARGET, "%s %#x", aims[i].word,
 		    (unsigned)value);
 		break;
 	case AIM_SOCKET:

@@ -411,7 +411,7 @@ static const struct probe probes[] = {
 	    "gain privileges by exec" },
 	{ "foreign_descriptor", "descriptors", NULL, foreign_descriptor,
 	    "use a descriptor that was left open" },
-	{ "exceed_limits", "limits", NULL, exceed_limits,
+	{ "exceed_limits", "limits", "descriptor_limit", exceed_limits,
 	    "use more than its limits" },
 	{ "long_queue", "kernel_limits", NULL, long_queue,
 	    "let many connections wait" },
