@@ -1520,33 +1520,28 @@ store_is_protected(struct broker *b)
 }
 
 /*
- * Names of sockets are out of reach of a Bash call where their directory is for
- * them alone, by a cover. One that is everybody's, or what was granted itself,
- * cannot be covered.
+ * Names of sockets are out of reach of a Bash call, by a cover, where their
+ * directory is for nothing else. One that also holds other things, or is what was
+ * granted itself, cannot be covered.
  */
 static void
 cover_sockets(struct broker *b)
 {
 	struct expose_place *p = &b->places[b->places_n];
-	char parent[PATH_MAX];
-	struct stat st;
+	enum expose_part part;
 
 	if (grant_tool(b->grant, "Bash") != REASON_NONE)
 		return;
 	expose_place(p, b->job.socket_dir, true);
-	if (p->path[0] != '/' || !expose_grants(&b->inv, p->path))
-		return;
-	strlcpy(parent, p->path, sizeof(parent));
-	*strrchr(parent, '/') = '\0';
-	if (stat(p->path, &st) == 0 && (st.st_mode & S_IWOTH) == 0 &&
-	    parent[0] != '\0' && expose_grants(&b->inv, parent)) {
+	part = expose_part(&b->inv, p->path);
+	if (part != EXPOSE_ITSELF && socket_directory(p->path))
 		b->places_n++;
-		return;
-	}
-	log_line(&b->log, LOG_LEVEL_WARN,
-	    "Bash may write in %s, where sockets are made, and so keep others of "
-	    "this user's skills from starting; choose another --socket-dir",
-	    p->path);
+	else if (part != EXPOSE_NOT)
+		log_line(&b->log, LOG_LEVEL_WARN,
+		    "Bash may write in %s, where sockets are made, and so keep "
+		    "others of this user's skills from starting; choose another "
+		    "--socket-dir",
+		    p->path);
 }
 
 static bool

@@ -37,7 +37,7 @@ void	frame_clear(struct frame *);
 /*
  * Read once from a non-blocking socket. So many bytes came; 0: end of file; -1
  * with errno (EAGAIN: nothing there). Descriptors that came along are the
- * caller's, to be closed; behind the last one is -1.
+ * caller's, to be closed; they end at the first -1, if there is one.
  */
 int	frame_read(struct frame *, int fd, int passed[FDPASS_MAX]);
 

@@ -843,8 +843,21 @@ drain_one(struct server *s, struct conn *c)
 	}
 	if (c->ended || c->broken)
 		return false;
+	if (sink_busy(s->sink))
+		return true;
 	c->ended = take_bytes(s, c) <= 0;
 	return true;
+}
+
+/* Descriptors are closed beside us to the last; false: not by then. */
+static bool
+sink_is_free(struct server *s, int64_t until)
+{
+	struct pollfd done = { sink_fd(s->sink), POLLIN, 0 };
+
+	if (sink_busy(s->sink) && poll(&done, 1, clock_until_ms(until)) == 1)
+		sink_done(s->sink);
+	return !sink_busy(s->sink);
 }
 
 static void
@@ -883,7 +896,7 @@ server_drain(struct server *s, enum failure why)
 		server_finished(s, call, why);
 	TAILQ_FOREACH (c, &s->list, next)
 		out_clear(s, c);
-	while (more && clock_boot() < until) {
+	while (more && clock_boot() < until && sink_is_free(s, until)) {
 		more = false;
 		TAILQ_FOREACH (c, &s->list, next) {
 			if (c->judged && drain_one(s, c))

@@ -1,8 +1,8 @@
 /*
  * Descriptors of the skill's making are closed out of the loop's way, against
  * one that has prepared some whose end takes long: the clock and everybody's
- * answers would wait for it. One load at a time, so that they never fill the
- * table of open files.
+ * answers would wait for it. One load at a time, so that they take few places in
+ * the table of open files.
  */
 
 #include "broker/sink.h"

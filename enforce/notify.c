@@ -248,11 +248,13 @@ is_foreign(const struct seccomp_data *d)
 static void
 describe_foreign(const struct seccomp_data *d, char out[SPAWN_TARGET])
 {
-	if (d->arch == NATIVE)
-		snprintf(out, SPAWN_TARGET, "x32 call %d", d->nr & ~FOREIGN_NR);
+	if (d->arch != NATIVE)
+		snprintf(out, SPAWN_TARGET, "call %u of architecture %#x",
+		    (unsigned)d->nr, d->arch);
 	else
-		snprintf(out, SPAWN_TARGET, "call %d of architecture %#x",
-		    d->nr, d->arch);
+		snprintf(out, SPAWN_TARGET, d->nr < 0 ? "call %u" : "x32 call %u",
+		    d->nr < 0 ? (unsigned)d->nr
+			      : (unsigned)d->nr & ~(unsigned)FOREIGN_NR);
 }
 
 static void

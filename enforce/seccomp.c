@@ -6,7 +6,7 @@
  * program may stumble over it, by a notification where only an attack goes.
  * Arguments are compared in the 32 bits that the kernel uses, so nothing
  * hides in the upper half of a register, and calls of another architecture
- * end the process.
+ * are refused whatever they are.
  */
 
 #include "enforce/seccomp.h"

@@ -682,7 +682,7 @@ explain(const struct confine_plan *p, const char *step, int error,
 		    missing->name, step, text, advice(p, step, error));
 }
 
-#define OWN_TASKS 2 /* the broker's worker and its thread, which come later */
+#define OWN_TASKS 3 /* the broker's worker and its threads, which come later */
 
 /* How many tasks of this uid the host has: RLIMIT_NPROC counts them all where
  * there is no user namespace, also those that nobody has reaped. */

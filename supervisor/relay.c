@@ -8,6 +8,7 @@
 #include "supervisor/relay.h"
 
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,21 +99,6 @@ is_of_stdout(const struct relay *r, int stream, const struct stat *st)
 	       out.st_ino == st->st_ino;
 }
 
-/*
- * Would the stream itself give the skill more than to read it, or to write it? A
- * file or a pipe that its uid may open can be opened again the other way; a socket
- * can be shut down, read where it is for writing, and sent descriptors through. As
- * root the skill has a uid of its own.
- */
-static bool
-is_more_than_a_stream(const struct stat *st)
-{
-	if (S_ISFIFO(st->st_mode))
-		return geteuid() != 0 || (st->st_mode & S_IRWXO) != 0;
-	return S_ISREG(st->st_mode) || S_ISBLK(st->st_mode) ||
-	       S_ISSOCK(st->st_mode);
-}
-
 static int
 open_stream(struct relay *r, int stream, enum relay_mode mode)
 {
@@ -134,7 +120,8 @@ open_stream(struct relay *r, int stream, enum relay_mode mode)
 		    fcntl(r->skill[STDOUT_FILENO], F_DUPFD_CLOEXEC, 10);
 		return r->skill[stream] == -1 ? -1 : 0;
 	}
-	if (mode == RELAY_ALWAYS || is_more_than_a_stream(&st))
+	if (mode == RELAY_ALWAYS || S_ISREG(st.st_mode) ||
+	    S_ISBLK(st.st_mode))
 		return open_pump(r, stream);
 	r->skill[stream] = fcntl(stream, F_DUPFD_CLOEXEC, 10);
 	return r->skill[stream] == -1 ? -1 : 0;
@@ -193,6 +180,28 @@ stop(struct relay *r, int stream)
 	p->len = 0;
 }
 
+/*
+ * Read or write what there is, or EAGAIN: others may have the same pipe or socket,
+ * and be quicker between poll's word and our call. Where the kernel cannot do that
+ * (terminals, older ones) the call may wait for more.
+ */
+static ssize_t
+move(int fd, char *data, size_t len, bool out)
+{
+	struct iovec io = { data, len };
+	struct stat st;
+	ssize_t n = -1;
+
+	errno = EOPNOTSUPP;
+	if (fstat(fd, &st) == 0 &&
+	    (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+		n = out ? pwritev2(fd, &io, 1, -1, RWF_NOWAIT)
+			: preadv2(fd, &io, 1, -1, RWF_NOWAIT);
+	if (n != -1 || (errno != EOPNOTSUPP && errno != ENOSYS))
+		return n;
+	return out ? write(fd, data, len) : read(fd, data, len);
+}
+
 static void
 pump_step(struct relay *r, int stream)
 {
@@ -202,7 +211,7 @@ pump_step(struct relay *r, int stream)
 	if (p->from == -1)
 		return;
 	if (p->len > 0) {
-		n = write(p->to, p->data, p->len);
+		n = move(p->to, p->data, p->len, true);
 		if (n > 0) {
 			p->len -= (size_t)n;
 			memmove(p->data, p->data + n, p->len);
@@ -211,7 +220,7 @@ pump_step(struct relay *r, int stream)
 		}
 		return;
 	}
-	n = read(p->from, p->data, sizeof(p->data));
+	n = move(p->from, p->data, sizeof(p->data), false);
 	if (n > 0)
 		p->len = (size_t)n;
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -245,6 +254,9 @@ relay_drain(struct relay *r)
 			if (fds[i].fd != -1 && r->pump[i].len == 0 &&
 			    poll(&fds[i], 1, 0) == 0)
 				stop(r, i);
+			/* Who reads it to its end need not wait for the other. */
+			if (r->pump[i].from == -1)
+				close(i);
 		}
 		if (r->pump[1].from == -1 && r->pump[2].from == -1)
 			return;

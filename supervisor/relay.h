@@ -6,10 +6,10 @@
 #include <stddef.h>
 
 /*
- * The skill's standard streams (SPEC 1). A terminal is inherited, and a pipe that
- * the skill's uid cannot open; all else goes through a pipe of ours, since a
- * descriptor of it could be opened again for writing, and both outputs through one
- * where they are the same; a directory is refused.
+ * The skill's standard streams (SPEC 1). A terminal or a pipe is inherited; a
+ * regular file goes through a pipe of ours, since a descriptor of it could be
+ * opened again for writing, and both outputs through one where they are the same
+ * file; a directory is refused.
  */
 enum relay_mode {
 	RELAY_INHERIT,		/* as above */

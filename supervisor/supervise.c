@@ -1228,21 +1228,19 @@ turn(struct supervise *s)
 /* --- the beginning --- */
 
 /* May so many invocations be? Or a sentence that says what is missing. */
-static int
+static bool
 enough_files(const struct supervise *s)
 {
 	rlim_t want = (rlim_t)s->max * FILES_EACH + FILES_OURS;
 	struct rlimit r;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == -1)
-		return -1;
-	if (r.rlim_cur >= want)
-		return 0;
+	if (getrlimit(RLIMIT_NOFILE, &r) == -1 || r.rlim_cur >= want)
+		return true;
 	warnx("--max %u needs %llu descriptors and may have %llu; "
 	      "raise the hard limit (ulimit -Hn)",
 	    s->max, (unsigned long long)want,
 	    (unsigned long long)r.rlim_cur);
-	return -1;
+	return false;
 }
 
 static int
@@ -1315,7 +1313,7 @@ prepare(struct supervise *s)
 		return EXIT_CONFIG;
 	}
 	bound_max(s);
-	if (enough_files(s) == -1)
+	if (!enough_files(s))
 		return EXIT_FAILED;
 	unblock_log(s);
 	if (supervisor_open(&s->sup, why, sizeof(why)) == -1) {

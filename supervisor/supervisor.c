@@ -36,7 +36,9 @@ raise_files(rlim_t *before)
 		return -1;
 	*before = r.rlim_cur;
 	r.rlim_cur = r.rlim_max;
-	return setrlimit(RLIMIT_NOFILE, &r);
+	/* Where that is more than the kernel allows by now, it stays. */
+	(void)setrlimit(RLIMIT_NOFILE, &r);
+	return 0;
 }
 
 int

@@ -523,13 +523,23 @@ is "$(stat -c %a "$D/w/socks")" 700 "their directory, too"
 unlike "$ERR" 'where sockets are made' "nothing to warn of"
 kill "$nap"
 wait "$nap"
+warns() { # NAME
+	like "$ERR" "Bash may write in $D/w/socks, where sockets are made" "$1: a warning"
+}
+skill wire "$TOOLS" "x-allowed-files: [\"$D/w/**\", \"$D/w/socks/**\"]" <"$WIRE/main"
+lines "$(bash_ "ls -A $D/w/socks")"
+broker_run --socket-dir "$D/w/socks" wire <"$T/commands"
+warns "one that was granted itself cannot be covered"
+skill wire "$TOOLS" "$FILES" <"$WIRE/main"
 chmod 1777 "$D/w/socks"
 broker_run --socket-dir "$D/w/socks" wire <"$T/commands"
-like "$ERR" "Bash may write in $D/w/socks, where sockets are made" \
-    "one that is everybody's cannot be covered: a warning"
-broker_run --socket-dir "$D/w" wire <"$T/commands"
-like "$ERR" "Bash may write in $D/w, where" "nor what was granted itself"
-rm -rf "$D/w/socks2" # there it could be moved
+warns "nor one that is everybody's"
+chmod 700 "$D/w/socks"
+echo x >"$D/w/socks/file"
+broker_run --socket-dir "$D/w/socks" wire <"$T/commands"
+warns "nor one with other things"
+is "$(got stdout | grep -c '^file$')" 1 "which are there"
+rm -rf "$D/w/socks"
 
 # --- limits of the host ---
 

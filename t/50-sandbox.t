@@ -583,7 +583,7 @@ print "small ", attribute(4095), "\n";
 print "large ", attribute(4096), "\n";
 P
 broker_run kernel
-is "$OUT" "queue 17 Resource temporarily unavailable
+is "$OUT" "queue 9 Resource temporarily unavailable
 sndbuf same
 upper 0 same
 force Operation not permitted
@@ -596,7 +596,12 @@ is "$(count skill.cap_bypass_attempt)" 0 "quietly"
 
 # --- descriptors on their way count for all that a user runs ---
 
-if [ -x /usr/bin/python3 ]; then
+# Root may have as many as it likes, and each skill has a uid of its own.
+# shellcheck disable=SC3045 # dash and bash have it
+if is_root; then
+	:
+elif [ -x /usr/bin/python3 ] && [ "$(ulimit -Hn)" != unlimited ] &&
+    [ "$(ulimit -Hn)" -ge 4096 ]; then
 	skill plain <<'S'
 #!/bin/sh
 echo ran
@@ -619,6 +624,6 @@ S
 	kill "$flying"
 	wait "$flying" 2>/dev/null
 else
-	skip "descriptors on their way" "needs /usr/bin/python3"
+	skip "descriptors on their way" "needs /usr/bin/python3 and ulimit -Hn 4096"
 fi
 done_testing

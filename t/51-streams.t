@@ -75,7 +75,7 @@ yes 'a line' | head -n 200000 >"$T/lines"
 run head <"$T/lines" >"$T/got" 2>/dev/null
 is "$RC $(cat "$T/got")" "0 a line" "a skill that does not read all its input"
 
-# --- pipes and sockets of the caller's ---
+# --- pipes and sockets of the caller's, relayed ---
 
 # Whose pipe it is shows by what comes out of it: nothing of the skill's may be
 # in its input, and it must not take what others write to its output.
@@ -94,28 +94,23 @@ print STDERR "taken $taken\n";
 P
 mkfifo "$T/in" "$T/shared"
 exec 7<>"$T/in" 8<>"$T/shared"
-chmod 600 "$T/in" "$T/shared"
-echo somebody >&8
-run pipes <&7 >&8 2>"$T/out"
-is "$RC" 0 "pipes as standard streams"
-echo end >&7
-read -r line <&7
-is "$line" end "nothing of the skill's is in its input"
-read -r line <&8
-is "$line" somebody "what others wrote to its output is still there"
-is "$(val taken)" "" "and it did not see that"
-is "$(val size)" "Operation not permitted" "a pipe keeps its size"
-chmod 666 "$T/in" "$T/shared"
-echo somebody >&8
-run pipes <&7 >&8 2>"$T/out"
-echo end >&7
-read -r line <&7
-is "$line" end "pipes that are open to all: nothing in its input"
-read -r line <&8
-is "$line $(val taken)" "somebody " "nor seen in its output"
+for mode in 600 666; do
+	chmod $mode "$T/in" "$T/shared"
+	echo somebody >&8
+	run --stdio relay pipes <&7 >&8 2>"$T/out"
+	is "$RC" 0 "pipes of mode $mode as standard streams"
+	echo end >&7
+	read -r line <&7
+	is "$line" end "$mode: nothing of the skill's is in its input"
+	read -r line <&8
+	is "$line $(val taken)" "somebody " \
+	    "$mode: what others wrote to its output is there, and it did not see that"
+	is "$(val size)" "Operation not permitted" "$mode: a pipe keeps its size"
+done
 exec 7>&- 8>&-
-cat >"$T/sockets.py" <<'P'
-import array, os, socket, subprocess, sys
+if [ -x /usr/bin/python3 ]; then
+	cat >"$T/sockets.py" <<'P'
+import socket, subprocess, sys
 ours, theirs = [], []
 for _ in range(3):
     a, b = socket.socketpair()
@@ -126,8 +121,7 @@ ours[0].shutdown(socket.SHUT_WR)
 p = subprocess.Popen(sys.argv[1:], stdin=theirs[0], stdout=theirs[1], stderr=theirs[2])
 for s in theirs:
     s.close()
-p.wait()
-print("exit", p.returncode)
+# All of the first before anything of the second is taken.
 for n in (1, 2):
     text, passed = b"", 0
     while True:
@@ -136,9 +130,9 @@ for n in (1, 2):
         if not data:
             break
         text += data
-    print("got%d" % n, text.decode().strip(), passed)
+    print("got%d" % n, text[:20].decode().strip(), len(text), passed)
+print("exit", p.wait())
 P
-if [ -x /usr/bin/python3 ]; then
 	skill sockets <<'S'
 #!/usr/bin/python3
 import array, os, socket, stat, sys
@@ -148,12 +142,38 @@ for n in (0, 1, 2):
         s = socket.socket(fileno=os.dup(n))
         print("SOCKET", n, flush=True)
         s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
+sys.stderr.write("e" * 100000) # more than the socket takes, less than with a pipe
 S
 	python3 "$T/sockets.py" "$CYBEROS" skill broker run --store "$STORE" \
-	    --skills "$T/skills" --quiet sockets >"$T/out"
-	is "$(cat "$T/out")" "exit 0
-got1 one line 0
-got2  0" "sockets are relayed: bytes pass, and nothing else"
+	    --skills "$T/skills" --quiet --stdio relay sockets >"$T/out"
+	is "$(cat "$T/out")" "got1 one line 9 0
+got2 eeeeeeeeeeeeeeeeeeee 100000 0
+exit 0" "sockets: bytes pass, nothing else, and each to its own end"
+
+	# What others take meanwhile is not waited for.
+	skill nap <<'S'
+#!/bin/sh
+exec sleep 2
+S
+	cat >"$T/shared.py" <<'P'
+import os, subprocess, sys, time
+r, w = os.pipe()
+all = [subprocess.Popen(sys.argv[1:], stdin=r) for _ in range(3)]
+until = time.time() + 60
+n = 0
+while any(p.poll() is None for p in all) and time.time() < until:
+    if n < 60000:
+        os.write(w, b"x")
+        n += 1
+    time.sleep(0.0005)
+print(" ".join(str(p.poll()) for p in all))
+for p in all:
+    if p.poll() is None:
+        p.kill()
+P
+	is "$(python3 "$T/shared.py" "$CYBEROS" skill broker run --store "$STORE" \
+	    --skills "$T/skills" --quiet --stdio relay nap)" "0 0 0" \
+	    "three with one pipe for their input: all end"
 else
 	skip "sockets" "needs /usr/bin/python3"
 fi

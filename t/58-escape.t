@@ -107,6 +107,14 @@ is "$(count skill.cap_bypass_attempt)" 2 'it is one row, and one for the rest'
 is "$(rows skill.cap_bypass_attempt '| .count' | awk '{ n += $1 } END { print n }')" \
     20000 'each attempt was counted'
 
+# Calls of x32 from one that does not mind SIGSYS.
+if [ "$(uname -m)" = x86_64 ]; then
+	in_skill "perl -e '\$SIG{SYS} = q(IGNORE); print syscall(0x40000000 | 39), 0 + \$!, qq(\\n) for 1 .. 3; print qq(end\\n)'; perl -e 'syscall(0x40000000 | 39)'; echo \$?"
+	is "$(echo $OUT)" "-11 -11 -11 end 159" "EPERM, and for others the end by SIGSYS"
+	is "$(rows skill.cap_bypass_attempt '| [.syscall, .target, .count]' | tr '\n' ' ')" \
+	    '["unknown","x32 call 39",1] ["*",null,3] ' "all of them are counted"
+fi
+
 # Programs that mean no harm leave no such row.
 honest() {
 	in_skill "$2"

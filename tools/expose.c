@@ -223,17 +223,22 @@ all_sets(const struct invocation *inv,
 	return n;
 }
 
-bool
-expose_grants(const struct invocation *inv, const char *dir)
+enum expose_part
+expose_part(const struct invocation *inv, const char *path)
 {
 	const struct glob_set *sets[1 + POLICY_CEILINGS];
-	size_t n = all_sets(inv, sets), i;
+	size_t n = all_sets(inv, sets), s, i;
+	char dir[PATH_MAX];
+	bool itself = strrchr(path, '/') == path; /* of a grant of everything */
 
-	for (i = 0; i < n; i++) {
-		if (!set_covers(sets[i], dir))
-			return false;
+	for (s = 0; s < n; s++) {
+		if (!set_covers(sets[s], path))
+			return EXPOSE_NOT;
+		for (i = 0; i < glob_set_count(sets[s]); i++)
+			itself = itself || (directory_of(sets[s], i, dir) &&
+					       strcmp(dir, path) == 0);
 	}
-	return true;
+	return itself ? EXPOSE_ITSELF : EXPOSE_INSIDE;
 }
 
 /*

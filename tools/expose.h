@@ -23,9 +23,14 @@ struct expose_place {
 /* Fill one in; the path need not exist. */
 void	expose_place(struct expose_place *, const char *path, bool closed);
 
-/* Does what was granted, in every list, hold all of this directory, itself
- * included? Its path is canonical. */
-bool	expose_grants(const struct invocation *, const char *dir);
+/*
+ * What does a call see of a directory, whose path is canonical: nothing that was
+ * granted, a part of a granted one, which can be covered, or itself what was
+ * granted?
+ */
+enum expose_part { EXPOSE_NOT, EXPOSE_INSIDE, EXPOSE_ITSELF };
+
+enum expose_part expose_part(const struct invocation *, const char *dir);
 
 /* Has each file system that may be written the operator's min_free_mb? */
 bool	expose_has_room(const struct invocation *, const struct shares *);
