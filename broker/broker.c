@@ -58,6 +58,7 @@
 #define RESCUE_TRIES 8 /* at the end, of RESCUE_MS at most */
 #define RESCUE_MS 100
 #define LAST_PEERS_NS (CLOCK_SECOND / 2)
+#define GIVE_UP_NS (2 * CLOCK_SECOND) /* less than the supervisor's backstop */
 #define TURN_NS (CLOCK_MS / 5)
 
 /* Who wanted the end, when it was not the skill itself. */
@@ -97,6 +98,7 @@ struct broker {
 	int part_fd, spool_fd; /* from the supervisor, when one was needed */
 	bool asked_part, asked_spool;
 	bool rescued; /* what waits at the end is in the spool */
+	int64_t give_up_at; /* clock_boot: no more waiting for the dead; or 0 */
 	int64_t mark_at;   /* clock_boot of the next mark */
 	uint64_t marked;   /* the last row that one tells of */
 	uint64_t attempts_more; /* those for which there is no row */
@@ -884,6 +886,22 @@ record_attested(struct broker *b)
 
 /* --- the loop --- */
 
+/* What is killed may take the kernel long to take apart; what is to be said of it
+ * does not wait for more than this, so that nobody's outcome depends on it. */
+static void
+kill_skill(struct broker *b)
+{
+	spawn_kill(&b->sandbox);
+	if (b->give_up_at == 0)
+		b->give_up_at = clock_boot() + GIVE_UP_NS;
+}
+
+static bool
+gave_up(const struct broker *b)
+{
+	return b->give_up_at != 0 && clock_boot() >= b->give_up_at;
+}
+
 static void
 on_clock(struct broker *b)
 {
@@ -898,7 +916,7 @@ on_clock(struct broker *b)
 			spawn_terminate(&b->sandbox);
 			break;
 		case CLOCK_KILL:
-			spawn_kill(&b->sandbox);
+			kill_skill(b);
 			if (b->ending == END_SKILL)
 				b->ending = END_CLOCK;
 			record_timeout(b, kill_at);
@@ -906,13 +924,13 @@ on_clock(struct broker *b)
 		case CLOCK_NO_CONNECT:
 			if (server_connected(b->server))
 				break;
-			spawn_kill(&b->sandbox);
+			kill_skill(b);
 			if (b->ending == END_SKILL)
 				b->ending = END_NO_CONNECT;
 			record_no_connect(b);
 			break;
 		case CLOCK_CALLER_KILL:
-			spawn_kill(&b->sandbox);
+			kill_skill(b);
 			break;
 		}
 	}
@@ -1035,7 +1053,7 @@ on_supervisor(struct broker *b)
 		} else if (m.type == BROKER_KILL) {
 			if (b->ending == END_SKILL)
 				b->ending = END_CALLER;
-			spawn_kill(&b->sandbox);
+			kill_skill(b);
 		}
 	}
 }
@@ -1260,7 +1278,7 @@ on_bash(struct broker *b, const struct pollfd *fds, size_t n)
 static int
 poll_timeout(const struct broker *b)
 {
-	int due[5], first = -1;
+	int due[6], first = -1;
 	size_t i;
 
 	if (server_busy(b->server) || worker_failed(b->dispatch.worker) ||
@@ -1273,6 +1291,7 @@ poll_timeout(const struct broker *b)
 	    b->dispatch.bash, server_has_room(b->server, NULL));
 	due[3] = mark_due(b);
 	due[4] = ledger_due(b);
+	due[5] = b->give_up_at == 0 ? -1 : clock_until_ms(b->give_up_at);
 	for (i = 0; i < sizeof(due) / sizeof(due[0]); i++) {
 		if (due[i] != -1 && (first == -1 || due[i] < first))
 			first = due[i];
@@ -1288,7 +1307,7 @@ serve(struct broker *b)
 	struct pollfd fds[FIXED + SERVER_POLLFDS + BASH_POLLFDS];
 	size_t n, shells;
 
-	while (!b->skill_ended) {
+	while (!b->skill_ended && !gave_up(b)) {
 		fds[TIMER] = (struct pollfd){ b->clockwork.timer_fd, POLLIN, 0 };
 		fds[SUPERVISOR] =
 		    (struct pollfd){ b->job.control_fd, POLLIN, 0 };
@@ -1447,8 +1466,8 @@ finish(struct broker *b)
 {
 	last_peers(b);
 	/* When init is reaped, the kernel has ended all that was below it. */
-	spawn_kill(&b->sandbox);
-	spawn_wait(&b->sandbox);
+	kill_skill(b);
+	spawn_wait(&b->sandbox, clock_until_ms(b->give_up_at));
 	if (b->dispatch.tally->bad_traces > 0)
 		log_line(&b->log, LOG_LEVEL_WARN,
 		    "an invalid traceparent was ignored calls=%llu",
@@ -1460,8 +1479,6 @@ finish(struct broker *b)
 	b->result.duration_ms =
 	    (clock_boot() - b->clockwork.started) / CLOCK_MS;
 	judge_end(b);
-	server_free(b->server);
-	b->server = NULL;
 }
 
 static void
@@ -1716,6 +1733,24 @@ confine_broker(struct broker *b)
 	return true;
 }
 
+/* The skill's process has filter and domain already, which is as good as a try.
+ * Else ours come first, since without them no skill may run. */
+static bool
+will_be_confined(const struct broker *b)
+{
+	const struct confine_step *steps;
+	size_t i, n;
+
+	steps = confine_steps(&n);
+	for (i = 0; i < n; i++) {
+		if ((strcmp(steps[i].name, "seccomp") == 0 ||
+			strcmp(steps[i].name, "landlock") == 0) &&
+		    b->sandbox.states[i] != CONFINE_ACTIVE)
+			return false;
+	}
+	return true;
+}
+
 /* The skill was let go, and came to nothing. */
 static void __attribute__((format(printf, 5, 6)))
 fell_through(struct broker *b, enum broker_outcome outcome, int exit_status,
@@ -1724,9 +1759,7 @@ fell_through(struct broker *b, enum broker_outcome outcome, int exit_status,
 	va_list ap;
 
 	spawn_kill(&b->sandbox);
-	spawn_wait(&b->sandbox);
-	server_free(b->server);
-	b->server = NULL;
+	spawn_wait(&b->sandbox, -1);
 	set_outcome(b, outcome, exit_status, by);
 	b->result.exit_code = -1;
 	va_start(ap, fmt);
@@ -1740,6 +1773,7 @@ fell_through(struct broker *b, enum broker_outcome outcome, int exit_status,
 static bool
 go(struct broker *b)
 {
+	bool late = will_be_confined(b);
 	int error;
 
 	b->dispatch.segment = b->segment;
@@ -1747,6 +1781,8 @@ go(struct broker *b)
 	    server_new(b->socket.listen_fd, &b->dispatch, &b->sandbox);
 	if (b->server == NULL)
 		return refused_errno(b, "server");
+	if (!late && !confine_broker(b))
+		return refused_errno(b, "confining the broker");
 	if (!record_start(b))
 		return refused(b, EXIT_RUN_BROKER,
 		    "the ledger does not take the start of the invocation");
@@ -1764,7 +1800,7 @@ go(struct broker *b)
 		    "main: %s%s", strerror(error), exec_advice(error));
 		return true;
 	}
-	if (!confine_broker(b)) {
+	if (late && !confine_broker(b)) {
 		fell_through(b, BROKER_KILLED, EXIT_RUN_BROKER, "supervisor",
 		    "confining the broker: %s", strerror(errno));
 		return true;
@@ -2027,7 +2063,9 @@ clear(struct broker *b)
 	http_free(b->dispatch.http);
 	bash_free(b->dispatch.bash);
 	end_spawner(b);
+	server_free(b->server);
 	spawn_kill(&b->sandbox);
+	spawn_wait(&b->sandbox, -1);
 	spawn_clear(&b->sandbox);
 	socket_clear(&b->socket);
 	clockwork_stop(&b->clockwork);
@@ -2076,7 +2114,7 @@ static void
 end_sandbox(struct broker *b)
 {
 	spawn_kill(&b->sandbox);
-	spawn_wait(&b->sandbox);
+	spawn_wait(&b->sandbox, -1);
 	spawn_clear(&b->sandbox);
 }
 
@@ -2133,8 +2171,11 @@ get_ready(struct broker *b, struct room *room)
 	signal(SIGXFSZ, SIG_IGN);
 	settle_process(&b->job);
 	b->digest = digest_new(NULL, 0);
-	if (settle_descriptors(&b->job) == -1 || b->digest == NULL)
+	if (settle_descriptors(&b->job) == -1 || b->digest == NULL) {
+		log_line(&b->log, LOG_LEVEL_ERROR, "start: %s",
+		    strerror(errno));
 		return false;
+	}
 	/* What a job says is the broker's alone. */
 	if (room_hide(room) == -1)
 		return false;

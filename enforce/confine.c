@@ -157,7 +157,7 @@ static int
 step_kernel_limits(struct confine_plan *p)
 {
 	static const char *const limits[][2] = {
-		{ "/proc/sys/user/max_inotify_instances", "32" },
+		{ "/proc/sys/user/max_inotify_instances", "8" },
 		{ "/proc/sys/user/max_inotify_watches", "8192" },
 		{ "/proc/sys/net/core/somaxconn", "8" },
 	};
@@ -301,7 +301,6 @@ show_top(const char *host, const char *name)
 /* What programs need of /etc (SPEC 8); no secret is among it. */
 static const char *const etc_shown[][2] = {
 	{ "/etc/ld.so.cache", "etc/ld.so.cache" },
-	{ "/etc/nsswitch.conf", "etc/nsswitch.conf" },
 	{ "/etc/localtime", "etc/localtime" },
 	{ "/etc/alternatives", "etc/alternatives" },
 	{ "/etc/ssl/certs", "etc/ssl/certs" },
@@ -315,6 +314,11 @@ static const char *const etc_shown[][2] = {
 static int
 fill_etc(void)
 {
+	/* Who looks a name up is told at once that there is none, and is not seen
+	 * trying to reach a server. */
+	static const char names[] = "passwd: files\ngroup: files\n"
+				    "hosts: files\nnetworks: files\n"
+				    "protocols: files\nservices: files\n";
 	size_t i;
 
 	if (mkdir("etc", 0755) == -1 || mkdir("etc/ssl", 0755) == -1)
@@ -324,7 +328,9 @@ fill_etc(void)
 		"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n") == -1 ||
 	    put_file("etc/group", "skill:x:1000:\nnogroup:x:65534:\n") == -1 ||
 	    put_file("etc/hostname", CONFINE_HOSTNAME "\n") == -1 ||
-	    put_file("etc/hosts", "127.0.0.1 localhost\n") == -1)
+	    put_file("etc/hosts",
+		"127.0.0.1 localhost " CONFINE_HOSTNAME "\n") == -1 ||
+	    put_file("etc/nsswitch.conf", names) == -1)
 		return -1;
 	for (i = 0; i < sizeof(etc_shown) / sizeof(etc_shown[0]); i++) {
 		if (show(etc_shown[i][0], etc_shown[i][1], ATTR_DATA) == -1)
@@ -480,6 +486,7 @@ step_proc(struct confine_plan *p)
 	static const char *const others[] = { "proc/locks", "proc/keys",
 		"proc/key-users" };
 	static const char empty[] = ".none";
+	struct mount_attr attr = { .attr_set = ATTR_DATA };
 	size_t i;
 
 	(void)p;
@@ -493,6 +500,9 @@ step_proc(struct confine_plan *p)
 		    errno != ENOENT)
 			return -1;
 	}
+	if (mount_setattr(AT_FDCWD, "proc", AT_RECURSIVE, &attr,
+		sizeof(attr)) == -1)
+		return -1;
 	return unlink(empty);
 }
 
@@ -714,7 +724,7 @@ static const struct {
 	{ "/lib32", LANDLOCK_RUN },
 	{ "/lib64", LANDLOCK_RUN },
 	{ "/etc", LANDLOCK_READ },
-	{ "/proc", LANDLOCK_DEVICE },
+	{ "/proc", LANDLOCK_READ },
 	{ "/dev", LANDLOCK_DEVICE },
 	{ "/tmp", LANDLOCK_WRITE },
 	{ CONFINE_SKILL_DIR, LANDLOCK_RUN },

@@ -104,6 +104,7 @@ apply_steps(struct confine_plan *p, enum confine_place place, bool told)
 {
 	const struct confine_step *step;
 	size_t i, n;
+	bool fatal;
 	int error;
 
 	step = confine_steps(&n);
@@ -111,16 +112,17 @@ apply_steps(struct confine_plan *p, enum confine_place place, bool told)
 		if (step->place != place)
 			continue;
 		error = apply(p, step);
-		if (told)
-			report(p, (int)i, error);
 		/*
 		 * In namespaces a required step that fails leaves half a
 		 * sandbox; the broker tries again without them, and judges
 		 * then whether what is left is enough.
 		 */
-		if (error != 0 &&
+		fatal = error != 0 &&
 		    (step->need == CONFINE_ALWAYS ||
-			(step->need == CONFINE_REQUIRED && p->namespaces)))
+			(step->need == CONFINE_REQUIRED && p->namespaces));
+		if (told || fatal)
+			report(p, (int)i, error);
+		if (fatal)
 			return false;
 	}
 	return true;
@@ -197,10 +199,12 @@ skill_process(void *arg)
 	    CONFINE_FDS_FREE);
 	if (dup3(report_fd, CONFINE_REPORT_FD, O_CLOEXEC) == -1 ||
 	    dup3(go_fd, CONFINE_GO_FD, O_CLOEXEC) == -1 ||
-	    dup3(notify_fd, CONFINE_NOTIFY_FD, O_CLOEXEC) == -1)
+	    dup3(notify_fd, CONFINE_NOTIFY_FD, O_CLOEXEC) == -1 ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL) == -1) {
+		report(p, INIT_REPORT_FORK, errno);
 		_exit(125);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 ||
-	    !apply_steps(p, CONFINE_IN_SKILL, true) || !settle(p))
+	}
+	if (!apply_steps(p, CONFINE_IN_SKILL, true) || !settle(p))
 		_exit(125);
 	call_up(CONFINE_REPORT_FD, INIT_REPORT_READY, 0);
 	do
@@ -667,6 +671,8 @@ prepare(struct init *in, struct confine_plan *p, int notify[2])
 	return in->signal_fd == -1 || in->timer_fd == -1 ? -1 : 0;
 }
 
+#define NOT_CONFINED 1 /* and has said why */
+
 /* The attempts of probe.c, in a child that is confined as the skill will be. */
 static void
 attest(const struct confine_plan *p)
@@ -679,7 +685,7 @@ attest(const struct confine_plan *p)
 	quiet.filter = p->silent;
 	alarm(ATTEST_SECONDS);
 	if (!apply_steps(&quiet, CONFINE_IN_SKILL, false))
-		_exit(1);
+		_exit(NOT_CONFINED);
 	probe = probe_table(&n);
 	for (i = 0; i < n; i++)
 		report(p, INIT_REPORT_PROBE + (int)i, (int)probe[i].attempt(p));
@@ -690,7 +696,7 @@ attest(const struct confine_plan *p)
 static bool
 run_attest(struct confine_plan *p)
 {
-	int status;
+	int status = 0;
 	pid_t pid = fork();
 
 	if (pid == 0)
@@ -699,7 +705,12 @@ run_attest(struct confine_plan *p)
 		if (errno != EINTR)
 			return false;
 	}
-	return pid != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	if (pid != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	if (pid == -1 || !WIFEXITED(status) ||
+	    WEXITSTATUS(status) != NOT_CONFINED)
+		report(p, INIT_REPORT_FORK, pid == -1 ? errno : ECHILD);
+	return false;
 }
 
 /* What the broker hands over: the maps are written, and as root it sends what
@@ -755,9 +766,14 @@ init_process(struct confine_plan *p)
 	}
 	if (!p->namespaces)
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
-	if (prepare(&in, p, notify) == -1 ||
-	    (p->attest && (!settle(p) || !run_attest(p))) ||
-	    (in.skill = start_skill(p, notify[1])) == -1) {
+	if (prepare(&in, p, notify) == -1) {
+		report(p, INIT_REPORT_FORK, errno);
+		_exit(125);
+	}
+	if (p->attest && (!settle(p) || !run_attest(p)))
+		_exit(125);
+	in.skill = start_skill(p, notify[1]);
+	if (in.skill == -1) {
 		report(p, INIT_REPORT_FORK, errno);
 		_exit(125);
 	}

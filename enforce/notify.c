@@ -168,11 +168,20 @@ read_memory(pid_t pid, uint64_t at, void *out, size_t n)
 	return process_vm_readv(pid, &local, 1, &remote, 1, 0);
 }
 
-/* A text of the skill's, made printable; stops at the end of a page. */
+static void
+make_printable(char *text)
+{
+	for (; *text != '\0'; text++) {
+		if (*text < 0x20 || *text > 0x7e)
+			*text = '?';
+	}
+}
+
+/* A text of the skill's; stops at the end of a page. */
 static void
 read_text(pid_t pid, uint64_t at, char out[SPAWN_TARGET])
 {
-	size_t page = 4096 - (size_t)(at % 4096), i;
+	size_t page = 4096 - (size_t)(at % 4096);
 	ssize_t n;
 
 	n = read_memory(pid, at, out,
@@ -180,10 +189,7 @@ read_text(pid_t pid, uint64_t at, char out[SPAWN_TARGET])
 	if (n < 0)
 		n = 0;
 	out[n] = '\0';
-	for (i = 0; out[i] != '\0'; i++) {
-		if (out[i] < 0x20 || out[i] > 0x7e)
-			out[i] = '?';
-	}
+	make_printable(out);
 }
 
 static void
@@ -209,9 +215,11 @@ describe_address(pid_t pid, uint64_t at, uint64_t len, char out[SPAWN_TARGET])
 	    inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof(host)) != NULL)
 		snprintf(out, SPAWN_TARGET, "%s port %u", host,
 		    ntohs(a.in6.sin6_port));
-	else if (a.any.sa_family == AF_UNIX)
+	else if (a.any.sa_family == AF_UNIX) {
+		make_printable(a.un.sun_path);
 		snprintf(out, SPAWN_TARGET, "unix %.80s",
 		    a.un.sun_path[0] == '\0' ? "(abstract)" : a.un.sun_path);
+	}
 	else
 		snprintf(out, SPAWN_TARGET, "family %u", a.any.sa_family);
 }
@@ -377,6 +385,38 @@ connect_at_once(int fd, const struct sockaddr_un *to)
 }
 
 /*
+ * Ours may be the last descriptor of it in a moment, and what goes with it then
+ * goes at our expense: a socket that was never used has nothing. 0, or the errno
+ * of what it is instead.
+ */
+static int
+why_not_fresh(int fd)
+{
+	struct sockaddr_un peer;
+	socklen_t len = sizeof(int);
+	int value;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &value, &len) == -1)
+		return errno;
+	if (value != AF_UNIX)
+		return EAFNOSUPPORT;
+	len = sizeof(value);
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &value, &len) == -1)
+		return errno;
+	if (value != SOCK_STREAM)
+		return EPROTOTYPE;
+	len = sizeof(value);
+	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &len) == -1)
+		return errno;
+	if (value != 0)
+		return EINVAL;
+	len = sizeof(peer);
+	if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0)
+		return EISCONN;
+	return errno == ENOTCONN ? 0 : errno;
+}
+
+/*
  * connect() where a path of the host could be meant: only the broker's socket,
  * by our own copy of its path and on the skill's own descriptor. -1 it is not
  * for the broker; 0 or an errno is the answer.
@@ -408,8 +448,11 @@ connect_for(const struct notify *n, const struct seccomp_notif *req)
 		return errno;
 	fd = (int)syscall(SYS_pidfd_getfd, pidfd, (int)req->data.args[0], 0);
 	if (fd == -1 ||
-	    ioctl(n->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &req->id) == -1 ||
-	    connect_at_once(fd, &ours) == -1)
+	    ioctl(n->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &req->id) == -1)
+		error = errno;
+	else
+		error = why_not_fresh(fd);
+	if (error == 0 && connect_at_once(fd, &ours) == -1)
 		error = errno;
 	if (fd != -1)
 		close(fd);

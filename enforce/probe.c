@@ -7,6 +7,7 @@
 #include "enforce/probe.h"
 
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -291,17 +292,99 @@ foreign_descriptor(const struct confine_plan *p)
 	return PROBE_REFUSED;
 }
 
+/* What the kernel says the limit is, or another one by which it was set. */
+static bool
+is_above(int resource, rlim_t most)
+{
+	struct rlimit r;
+
+	return getrlimit((__rlimit_resource_t)resource, &r) == -1 ||
+	    r.rlim_max > most;
+}
+
+/* Whatever the limit is said to be: so many mappings, descriptors, bytes? */
+static bool
+takes_more(const struct confine_plan *p)
+{
+	const size_t memory = (size_t)p->memory_mb << 20;
+	char name[] = "/tmp/.cyberos-probe-large";
+	bool large = false;
+	void *at;
+	int fd;
+
+	at = mmap(NULL, memory, PROT_NONE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (at != MAP_FAILED)
+		munmap(at, memory);
+	signal(SIGXFSZ, SIG_IGN);
+	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	if (fd != -1) {
+		large = ftruncate(fd, ((off_t)p->tmp_mb + 2) << 20) == 0;
+		close(fd);
+		unlink(name);
+	}
+	fd = fcntl(0, F_DUPFD_CLOEXEC, 256);
+	if (fd != -1)
+		close(fd);
+	return at != MAP_FAILED || large || fd != -1;
+}
+
+#define FORKS_MAX 512
+
+/* As many children as there may be processes, this one aside. Without a namespace
+ * other processes of the user count, and come and go. */
+static bool
+forks_more(const struct confine_plan *p)
+{
+	pid_t pids[FORKS_MAX];
+	unsigned n = 0, i;
+
+	if (p->max_processes > FORKS_MAX || !p->namespaces)
+		return false;
+	while (n < p->max_processes && (pids[n] = fork()) != -1) {
+		if (pids[n] == 0) {
+			pause();
+			_exit(0);
+		}
+		n++;
+	}
+	for (i = 0; i < n; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
+	return n == p->max_processes;
+}
+
 static enum probe_result
 exceed_limits(const struct confine_plan *p)
 {
-	struct rlimit as, core, files;
+	return done_if(is_above(RLIMIT_AS, (rlim_t)p->memory_mb << 20) ||
+	    is_above(RLIMIT_CPU, p->cpu_seconds) ||
+	    is_above(RLIMIT_FSIZE, ((rlim_t)p->tmp_mb + 1) << 20) ||
+	    is_above(RLIMIT_CORE, 0) || is_above(RLIMIT_NOFILE, 256) ||
+	    is_above(RLIMIT_NPROC,
+		p->max_processes + 1 +
+		    (p->namespaces || p->root ? 0 : (rlim_t)p->tasks)) ||
+	    takes_more(p) || forks_more(p));
+}
 
-	if (getrlimit(RLIMIT_AS, &as) == -1 ||
-	    getrlimit(RLIMIT_CORE, &core) == -1 ||
-	    getrlimit(RLIMIT_NOFILE, &files) == -1)
-		return PROBE_UNTRIED;
-	return done_if(as.rlim_max > (rlim_t)p->memory_mb << 20 ||
-	    core.rlim_max != 0 || files.rlim_max > 256);
+static enum probe_result
+write_proc(const struct confine_plan *p)
+{
+	static const char *const names[] = { "/proc/locks", "/proc/keys",
+		"/proc/self/oom_score_adj", "/proc/sys/kernel/hostname" };
+	bool done = false;
+	size_t i;
+	int fd;
+
+	(void)p;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		fd = open(names[i], O_WRONLY | O_CLOEXEC);
+		if (fd != -1)
+			close(fd);
+		done = done || fd != -1 || chmod(names[i], 0700) == 0;
+	}
+	return done_if(done);
 }
 
 #define QUEUE_LONG 64
@@ -402,6 +485,7 @@ static const struct probe probes[] = {
 	    "signal a process outside" },
 	{ "see_processes", "proc", "landlock", see_processes,
 	    "list the host's processes" },
+	{ "write_proc", "proc", "landlock", write_proc, "write in /proc" },
 	{ "look_at_init", "not_dumpable", "landlock", look_at_init,
 	    "read init's environment, memory or root" },
 	{ "be_root", "identity", NULL, be_root, "be or become root" },

@@ -88,13 +88,15 @@ static const struct group groups[] = {
 	    "getdents getcwd chdir fchdir umask" },
 	{ OURS, ALLOW, "open beneath a directory", "openat2" },
 	{ WRITERS, ALLOW, "change files by descriptor",
-	    "mkdirat unlinkat renameat renameat2 linkat ftruncate fsync "
-	    "fdatasync fgetxattr flistxattr" },
+	    "mkdirat unlinkat renameat renameat2 linkat ftruncate fgetxattr "
+	    "flistxattr" },
+	{ BASH | BROKER | WORKER, ALLOW, "sync a file", "fsync fdatasync" },
+	{ BASH, ALLOW, "sync a part of a file", "sync_file_range" },
 	{ BROKER | WORKER, ALLOW, "change what a file is by descriptor",
 	    "fchown getxattr listxattr fsetxattr fremovexattr" },
 	{ SKILL, ALLOW, "change files",
 	    "mkdir rmdir unlink rename link symlink symlinkat truncate "
-	    "fallocate fadvise64 readahead sync_file_range flock" },
+	    "fallocate fadvise64 readahead flock" },
 	/* Landlock knows nothing of these, and of the modes below. */
 	{ SKILL, INSIDE(ENOTSUP), "attributes of files by name",
 	    "getxattr lgetxattr listxattr llistxattr" },
@@ -105,6 +107,7 @@ static const struct group groups[] = {
 	    "removexattr lremovexattr fremovexattr" },
 	/* What a skill can write is in memory; the host's disks are not its. */
 	{ SKILL, NOTHING, "sync the host", "sync syncfs" },
+	{ MAIN, NOTHING, "sync a file", "fsync fdatasync sync_file_range" },
 	{ ALL, ALLOW, "memory", "brk munmap mremap madvise" },
 	{ SKILL, ALLOW, "memory in more ways",
 	    "mmap mprotect msync mincore mlock mlock2 munlock mlockall "
@@ -146,7 +149,8 @@ static const struct group groups[] = {
 	    "getpgid getpgrp setpgid getsid setsid getresuid getresgid "
 	    "getgroups setuid setgid setreuid setregid setresuid setresgid "
 	    "setfsuid setfsgid capget" },
-	{ SKILL | BROKER, ALLOW, "give up more rights",
+	/* A ruleset is memory that no limit counts: a skill does without. */
+	{ BROKER, ALLOW, "give up more rights",
 	    "landlock_create_ruleset landlock_add_rule "
 	    "landlock_restrict_self" },
 	/* A Bash call's command goes there in one. */

@@ -318,7 +318,7 @@ stop(struct spawned *s)
 {
 	if (s->init_pid > 0) {
 		spawn_kill(s);
-		spawn_wait(s);
+		spawn_wait(s, -1);
 	}
 	spawn_clear(s);
 	s->init_pid = -1;
@@ -678,8 +678,9 @@ explain(const struct confine_plan *p, const char *step, int error,
 		    text, started ? "" : advice(p, step, error));
 	else
 		snprintf(why, whylen,
-		    "sandbox: %s is required and not available (%s: %s)%s",
-		    missing->name, step, text, advice(p, step, error));
+		    "sandbox: %s: %s; without namespaces %s is required and "
+		    "not available%s",
+		    step, text, missing->name, advice(p, step, error));
 }
 
 #define OWN_TASKS 3 /* the broker's worker and its threads, which come later */
@@ -1021,7 +1022,7 @@ spawn_kill(struct spawned *s)
 #define INIT_MS 1000 /* for init to end its descendants */
 
 void
-spawn_wait(const struct spawned *s)
+spawn_wait(const struct spawned *s, int ms)
 {
 	struct pollfd end = { s->init_pidfd, POLLIN, 0 };
 	siginfo_t info;
@@ -1030,7 +1031,8 @@ spawn_wait(const struct spawned *s)
 		return;
 	if (!s->namespaces && poll(&end, 1, INIT_MS) == 0)
 		syscall(SYS_pidfd_send_signal, s->init_pidfd, SIGKILL, NULL, 0);
-
+	if (ms >= 0 && poll(&end, 1, ms) != 1)
+		return;
 	while (waitid(P_PIDFD, (id_t)s->init_pidfd, &info, WEXITED) == -1 &&
 	    errno == EINTR)
 		;

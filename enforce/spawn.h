@@ -108,8 +108,11 @@ void	spawn_terminate(const struct spawned *);
  */
 void	spawn_kill(struct spawned *);
 
-/* After spawn_kill: wait until init is gone, and with it what was below it. */
-void	spawn_wait(const struct spawned *);
+/*
+ * After spawn_kill: wait until init is gone, and with it what was below it, for
+ * so many milliseconds (-1: as long as it takes). It may be called again.
+ */
+void	spawn_wait(const struct spawned *, int ms);
 
 /* Ask init who is at the other end of an accepted connection. 0, or -1 with
  * errno; EPIPE or ECONNRESET: init is gone. */

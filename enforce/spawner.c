@@ -125,7 +125,7 @@ watch(const struct spawner *s, uint64_t id, const struct shares *shares,
 		spawn_kill(box);
 		break;
 	}
-	spawn_wait(box);
+	spawn_wait(box, -1);
 }
 
 /* Build it, tell of it, and stay until its end: it dies with us. */

@@ -149,7 +149,7 @@ examine(struct doctor *d, const struct policy *policy)
 	if (!d->started)
 		return;
 	spawn_kill(&d->sandbox);
-	spawn_wait(&d->sandbox);
+	spawn_wait(&d->sandbox, -1);
 	spawn_clear(&d->sandbox);
 }
 

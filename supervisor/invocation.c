@@ -359,8 +359,10 @@ void
 invocation_overdue(struct invocation *inv)
 {
 	inv->backstop = 0;
-	log_line(&inv->job.log, LOG_LEVEL_ERROR,
-	    "the broker overstayed its time and is killed");
+	/* One that has said all waits for the kernel alone. */
+	if (!inv->have_result)
+		log_line(&inv->job.log, LOG_LEVEL_ERROR,
+		    "the broker overstayed its time and is killed");
 	kill_broker(inv);
 }
 

@@ -539,9 +539,35 @@ awk '/pending signals/ { print ($4 <= 1024 ? "few" : $4) }' /proc/self/limits
 S
 broker_run few
 is "$OUT" "(none)
-32
+8
 8192
 few" "the domain's name, inotify's instances and watches, pending signals"
+
+# --- what covers a part of /proc, and names ---
+
+perl_skill covers <<'P'
+for ("/proc/locks", "/proc/keys", "/proc/key-users") {
+	next if !-e;
+	print "chmod $_\n" if chmod 0755, $_;
+	print "open $_\n" if open my $f, "+<", $_;
+	print "exec $_\n" if !system { $_ } $_;
+}
+open my $m, "<", "/proc/self/mountinfo";
+while (<$m>) {
+	my ($point, $flags) = (split)[4, 5];
+	next if $point eq "/tmp";
+	print "writable $point\n" if $flags !~ /^ro\b/;
+	print "executable $point\n" if $flags !~ /\bnoexec\b/ && $point !~ m{^/(usr|s?bin|lib\w*|skill)(/|$)};
+}
+print "landlock ", (syscall(444, 0, 0, 1) == -1 ? 0 + $! : "THERE"), "\n";
+print join(" ", map { unpack "C4", $_ } (gethostbyname "skill")[4]), "\n";
+print gethostbyname("example.com") ? "RESOLVED" : "no", "\n";
+P
+broker_run covers
+is "$RC $OUT" "0 landlock 38
+127 0 0 1
+no" "nothing is writable or runs but where it should, names are looked up in files"
+is "$(count skill.cap_bypass_attempt)" 0 "and no look-up is taken for an attack"
 
 # --- memory of the kernel's that no other limit counts ---
 

@@ -14,7 +14,8 @@ x86_64 | aarch64) ;;
 	;;
 esac
 
-# without FEATURE,... COMMAND...: userns, landlock, umount
+# without FEATURE,... COMMAND...: userns, landlock, landlock_rules, seccomp, umount,
+# setsid, limit
 cat >"$T/without" <<'P'
 my ($what, @command) = @ARGV;
 my ($prctl, $clone, $unshare) = `uname -m` =~ /x86_64/ ? (157, 56, 272) : (167, 220, 97);
@@ -29,7 +30,16 @@ if ($what =~ /userns/) {
 	op(0x20, 0, 0, 16); op(0x45, 0, 1, 0x7e020000); errno(1);
 	op(0x06, 0, 0, 0x7fff0000);
 }
-if ($what =~ /landlock/) { op(0x15, 0, 1, 444); errno(38) }
+if ($what =~ /landlock$|landlock,/) { op(0x15, 0, 1, 444); errno(38) }
+if ($what =~ /seccomp/) { op(0x15, 0, 1, `uname -m` =~ /x86_64/ ? 317 : 277); errno(38) }
+if ($what =~ /landlock_rules/) { op(0x15, 0, 1, 445); errno(5) }
+if ($what =~ /setsid/) { op(0x15, 0, 1, `uname -m` =~ /x86_64/ ? 112 : 157); errno(5) }
+if ($what =~ /limit/) {				# of processes: done, with nothing done
+	op(0x15, 0, 5, `uname -m` =~ /x86_64/ ? 302 : 261);
+	op(0x20, 0, 0, 24); op(0x15, 0, 3, 6);
+	op(0x20, 0, 0, 32); op(0x15, 1, 0, 0); errno(0);
+	op(0x20, 0, 0, 0);
+}
 if ($what =~ /umount/) { op(0x15, 0, 1, `uname -m` =~ /x86_64/ ? 166 : 39); errno(16) }
 op(0x06, 0, 0, 0x7fff0000);
 my $code = join '', @f;
@@ -294,6 +304,40 @@ if [ "$(run_without nothing always -- x 1 1 && layer landlock)" = active ]; then
 else
 	skip "Landlock without namespaces" "this kernel has no Landlock"
 fi
+# --- no system call filter ---
+
+# What the broker cannot confine itself with is known before a skill runs.
+skill any <<'S'
+#!/bin/sh
+echo ran
+S
+for what in seccomp landlock_rules; do
+	for mode in required best-effort; do
+		for n in 1 2 3; do
+			run_without $what --sandbox $mode any
+			[ "$RC $OUT $(result outcome)" = "125  refused" ] || break
+		done
+		is "$RC $OUT $(result outcome) $(count skill.invoked_started)" \
+		    "125  refused 0" "without $what, $mode: no skill runs"
+	done
+done
+like "$ERR" 'confining the broker: ' "and told why"
+run_without seccomp any
+like "$ERR" 'sandbox: seccomp: .*; without namespaces network_namespace is required' \
+    "what failed comes first"
+run_without setsid --attest any
+like "$ERR" 'session: Input/output error' "--attest names the step that failed"
+perl "$T/without" setsid "$CYBEROS" skill broker doctor >"$T/out" 2>&1
+like "$(cat "$T/out")" 'session: Input/output error' "and so does doctor"
+
+# --- limits that are not there ---
+
+perl "$T/without" limit "$CYBEROS" skill broker doctor --json >"$T/out" 2>"$T/err"
+is "$? $(jq -r '.layers.limits, .attempts.exceed_limits' "$T/out" | xargs)" \
+    "1 BROKEN POSSIBLE" "doctor tries the limit of processes"
+run_without limit --attest any
+is "$RC $OUT" "125 " "and --attest refuses"
+
 # --- an old root that cannot be left ---
 
 # Init finds out while other steps go on; a skill never begins beside it.
@@ -345,6 +389,24 @@ kill -TERM "$RUN"
 finish
 is "$RC $(result outcome) $(result by)" '143 killed caller' "the second signal ends it at once"
 is "$(alive)" "$bystander " "nothing is left"
+
+# Init connects what was never used, and nothing else: what is in a socket would
+# go at its expense.
+perl_skill used <<'P'
+use Socket;
+$| = 1;
+my $to = pack_sockaddr_un($ENV{CYBEROS_BROKER_SOCKET});
+socketpair my $a, my $b, AF_UNIX, SOCK_STREAM, 0;
+print "pair ", connect($a, $to) ? "CONNECTED" : 0 + $!, "\n";
+socket my $s, AF_UNIX, SOCK_STREAM, 0;
+print "fresh ", connect($s, $to) ? "connected" : 0 + $!, "\n";
+print "again ", connect($s, $to) ? "CONNECTED" : 0 + $!, "\n";
+open my $f, "<", "/usr/bin/env";
+print "file ", syscall(42, fileno $f, $to, length $to) == 0 ? "CONNECTED" : 0 + $!, "\n";
+P
+run_without userns used
+is "$(echo $OUT)" "pair 106 fresh connected again 106 file 88" \
+    "init connects fresh sockets only"
 
 # Init has no time to wait for a place in the broker's queue.
 skill crowd <<'S'

@@ -68,7 +68,7 @@ static const struct row rows[] = {
 	{ "clone3", { 0 }, ENOSYS, ENOSYS, EPERM },
 	{ "seccomp", { SECCOMP_SET_MODE_FILTER }, ENOSYS, ALLOW, EPERM },
 	{ "seccomp", { SECCOMP_GET_NOTIF_SIZES }, ENOSYS, EPERM, EPERM },
-	{ "landlock_restrict_self", { 0 }, ALLOW, ALLOW, EPERM },
+	{ "landlock_restrict_self", { 0 }, ENOSYS, ALLOW, EPERM },
 	{ "memfd_create", { 0 }, NOTIFY, ALLOW, EPERM },
 	{ "memfd_secret", { 0 }, NOTIFY, EPERM, EPERM },
 	{ "linkat", { 0 }, ALLOW, ALLOW, ALLOW },
