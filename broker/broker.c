@@ -58,7 +58,7 @@
 #define RESCUE_TRIES 8 /* at the end, of RESCUE_MS at most */
 #define RESCUE_MS 100
 #define LAST_PEERS_NS (CLOCK_SECOND / 2)
-#define GIVE_UP_NS (2 * CLOCK_SECOND) /* less than the supervisor's backstop */
+#define GIVE_UP_NS (2 * CLOCK_SECOND) /* less than the supervisor waits */
 #define TURN_NS (CLOCK_MS / 5)
 
 /* Who wanted the end, when it was not the skill itself. */
@@ -721,7 +721,10 @@ finish_sandbox(struct broker *b)
 	if (spawn_start(&b->plan, &b->sandbox, why, sizeof(why)) == -1)
 		return refused(b, EXIT_RUN_BROKER, why);
 	if (why[0] != '\0')
-		log_line(&b->log, LOG_LEVEL_WARN, "not all of it: %s", why);
+		log_line(&b->log, LOG_LEVEL_WARN, "%s: %s",
+		    b->plan.namespaces ? "not all of the sandbox"
+				       : "without namespaces",
+		    why);
 	if (!b->plan.namespaces && !b->plan.root)
 		log_line(&b->log, LOG_LEVEL_WARN,
 		    "limits: the skill's processes are counted together with "
@@ -732,7 +735,8 @@ finish_sandbox(struct broker *b)
 		if (b->sandbox.states[i] == CONFINE_MISSING &&
 		    steps[i].need != CONFINE_EXTRA)
 			log_line(&b->log, LOG_LEVEL_WARN,
-			    "sandbox: %s is not available: %s", steps[i].name,
+			    "sandbox: %s is not available; not guaranteed: %s",
+			    steps[i].name,
 			    steps[i].guarantees);
 	}
 	b->result.sandboxed = true;
@@ -844,9 +848,12 @@ record_no_connect(struct broker *b)
 	dispatch_row(&b->dispatch, &row);
 }
 
-/* What the attempts of --attest came to; false when a layer is broken. */
+#define ATTESTED_NAME 32
+
+/* What the attempts of --attest came to; false when a layer is broken, which is
+ * named then, or the ledger does not take it. */
 static bool
-record_attested(struct broker *b)
+record_attested(struct broker *b, char broken[ATTESTED_NAME])
 {
 	const struct confine_step *steps;
 	const struct probe *probes;
@@ -855,15 +862,17 @@ record_attested(struct broker *b)
 	struct buf layers, attempts;
 	struct row row;
 	size_t i, n;
-	bool good = true;
+	bool recorded;
 
+	broken[0] = '\0';
 	buf_init(&layers, 4096);
 	buf_init(&attempts, 4096);
 	steps = confine_steps(&n);
 	for (i = 0; i < n; i++) {
 		v = probe_judge(steps[i].name, b->sandbox.states,
 		    b->sandbox.probes);
-		good = good && v != PROBE_BROKEN;
+		if (v == PROBE_BROKEN && broken[0] == '\0')
+			strlcpy(broken, steps[i].name, ATTESTED_NAME);
 		buf_printf(&layers, "%c\"%s\":\"%s\"", i == 0 ? '{' : ',',
 		    steps[i].name, probe_verdict_word(v));
 	}
@@ -878,10 +887,10 @@ record_attested(struct broker *b)
 	row_begin(&row, ROW_SANDBOX_ATTESTED, &s, b->digest);
 	row_json(&row, "layers", layers.data, layers.len);
 	row_json(&row, "attempts", attempts.data, attempts.len);
-	good = dispatch_row(&b->dispatch, &row) == 0 && good;
+	recorded = dispatch_row(&b->dispatch, &row) == 0;
 	buf_clear(&layers);
 	buf_clear(&attempts);
-	return good;
+	return recorded && broken[0] == '\0';
 }
 
 /* --- the loop --- */
@@ -916,6 +925,8 @@ on_clock(struct broker *b)
 			spawn_terminate(&b->sandbox);
 			break;
 		case CLOCK_KILL:
+			log_line(&b->log, LOG_LEVEL_WARN,
+			    "its time is over: the skill is killed");
 			kill_skill(b);
 			if (b->ending == END_SKILL)
 				b->ending = END_CLOCK;
@@ -928,6 +939,9 @@ on_clock(struct broker *b)
 			if (b->ending == END_SKILL)
 				b->ending = END_NO_CONNECT;
 			record_no_connect(b);
+			log_line(&b->log, LOG_LEVEL_WARN,
+			    "nothing has connected within %g s: the skill is "
+			    "killed", b->job.connect_timeout);
 			break;
 		case CLOCK_CALLER_KILL:
 			kill_skill(b);
@@ -1949,6 +1963,8 @@ build_sandbox(struct broker *b)
 static bool
 run_skill(struct broker *b)
 {
+	char broken[ATTESTED_NAME], why[128];
+
 	if (!build_sandbox(b))
 		return false;
 	if (b->abstract_fd != -1)
@@ -1960,10 +1976,15 @@ run_skill(struct broker *b)
 	if (!read_hash_key(b))
 		return false;
 	b->inv.args_digest = b->args_digest;
-	if (b->job.attest && !record_attested(b))
-		return refused(b, EXIT_RUN_BROKER,
-		    "--attest: a layer is said to be active and does not "
-		    "hold; see skill.sandbox_attested");
+	if (b->job.attest && !record_attested(b, broken)) {
+		snprintf(why, sizeof(why),
+		    broken[0] == '\0'
+			? "--attest: the ledger does not take what was found%s"
+			: "--attest: %s is said to be active and does not hold; "
+			  "see skill.sandbox_attested",
+		    broken);
+		return refused(b, EXIT_RUN_BROKER, why);
+	}
 	return go(b);
 }
 

@@ -181,7 +181,13 @@ socket_bind(struct socket_place *s, const char *dir, const char *invocation,
 		return 0;
 	saved = errno;
 	socket_clear(s);
-	snprintf(why, whylen, "socket directory %s: %s", dir, strerror(saved));
+	if (saved == EINVAL && uid != geteuid())
+		snprintf(why, whylen,
+		    "uid %lu is not mapped in this user namespace; choose "
+		    "another uid_range", (unsigned long)uid);
+	else
+		snprintf(why, whylen, "socket directory %s: %s", dir,
+		    strerror(saved));
 	errno = saved;
 	return -1;
 }

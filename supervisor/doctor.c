@@ -135,9 +135,12 @@ make_plan(struct doctor *d, const struct policy *policy)
 	    : 0;
 }
 
+/* Where there is none as required, what a lesser one would be is worth knowing. */
 static void
 examine(struct doctor *d, const struct policy *policy)
 {
+	char lesser[sizeof(d->why)];
+
 	if (make_plan(d, policy) == -1) {
 		snprintf(d->why, sizeof(d->why), "preparing: %s",
 		    strerror(errno));
@@ -146,6 +149,13 @@ examine(struct doctor *d, const struct policy *policy)
 	spawn_init(&d->sandbox);
 	d->started = spawn_start(&d->plan, &d->sandbox, d->why,
 			 sizeof(d->why)) == 0;
+	if (!d->started) {
+		d->plan.best_effort = true;
+		spawn_clear(&d->sandbox);
+		spawn_init(&d->sandbox);
+		d->started = spawn_start(&d->plan, &d->sandbox, lesser,
+				 sizeof(lesser)) == 0;
+	}
 	if (!d->started)
 		return;
 	spawn_kill(&d->sandbox);
@@ -160,7 +170,8 @@ is_enough(const struct doctor *d)
 	const struct confine_step *steps;
 	size_t i, n;
 
-	if (!d->started || confine_missing(d->sandbox.states, false) != NULL)
+	if (!d->started || d->plan.best_effort ||
+	    confine_missing(d->sandbox.states, false) != NULL)
 		return false;
 	steps = confine_steps(&n);
 	for (i = 0; i < n; i++) {
@@ -188,7 +199,8 @@ print_human(const struct doctor *d)
 	size_t i, n;
 
 	if (!d->started) {
-		printf("no sandbox can be built here: %s\n", d->why);
+		terminal_sentence("No sandbox can be built here:", 0, 0);
+		terminal_sentence(d->why, 0, 0);
 		return;
 	}
 	steps = confine_steps(&n);
@@ -207,6 +219,10 @@ print_human(const struct doctor *d)
 		? "This host enforces all that --sandbox required asks for."
 		: "This host does NOT enforce all that --sandbox required "
 		  "asks for.");
+	if (!is_enough(d) && d->plan.best_effort)
+		printf("This is what --sandbox best-effort has. What failed:\n");
+	if (!is_enough(d) && d->why[0] != '\0')
+		terminal_sentence(d->why, 0, 0);
 }
 
 static void
@@ -220,7 +236,7 @@ print_json(const struct doctor *d)
 	buf_init(&b, 65536);
 	buf_printf(&b, "{\"enforced\":%s,\"error\":",
 	    is_enough(d) ? "true" : "false");
-	if (d->started)
+	if (d->started && !d->plan.best_effort)
 		buf_puts(&b, "null");
 	else
 		json_put_string(&b, d->why, strlen(d->why));

@@ -157,7 +157,7 @@ always() { # NAME
 		    "$T/err" || t_missing="$t_missing $t_layer"
 	done
 	is "$t_missing" "" "$1: one WARN line for each that is missing"
-	is "$(grep -c ' is not available:' "$T/err")" \
+	is "$(grep -c ' is not available;' "$T/err")" \
 	    "$(jq '[.sandbox | del(.cgroup, .connect_guard)[] | select(. == "not available")] | length' "$T/result.json")" \
 	    "$1: and none for another"
 	holds "$1: the bystander lives" kill -0 "$bystander"
@@ -329,6 +329,12 @@ run_without setsid --attest any
 like "$ERR" 'session: Input/output error' "--attest names the step that failed"
 perl "$T/without" setsid "$CYBEROS" skill broker doctor >"$T/out" 2>&1
 like "$(cat "$T/out")" 'session: Input/output error' "and so does doctor"
+
+perl "$T/without" userns,landlock "$CYBEROS" skill broker doctor >"$T/out" 2>&1
+is "$? $(grep -c '^mount_namespace  *not available' "$T/out")" "1 1" \
+    "doctor tells what best-effort would have"
+like "$(tail -n 5 "$T/out" | tr '\n' ' ')" 'What failed: sandbox: ' "and what failed"
+is "$(awk 'length > 80' "$T/out")" "" "in lines of a terminal"
 
 # --- limits that are not there ---
 
