@@ -94,7 +94,8 @@ struct broker {
 		int nr;
 		char target[SPAWN_TARGET];
 	} attempt[ATTEMPT_ROWS - 1]; /* those that have a row */
-	uint64_t attempts_rest; /* of the skill's init, a running total */
+	uint64_t attempts_told; /* by the skill's init, one by one */
+	uint64_t attempts_rest; /* of it, a running total of the others */
 	int part_fd, spool_fd; /* from the supervisor, when one was needed */
 	bool asked_part, asked_spool;
 	bool rescued; /* what waits at the end is in the spool */
@@ -1090,6 +1091,7 @@ on_init(struct broker *b)
 				b->attempts_rest = m.attempt.count;
 				count_other_attempts(b);
 			} else {
+				b->attempts_told++;
 				record_attempt(b, &m.attempt);
 			}
 			break;
@@ -1489,6 +1491,11 @@ finish(struct broker *b)
 	server_drain(b->server, abandon_word(b));
 	dispatch_unfold(&b->dispatch, true);
 	take_bash_attempts(b);
+	/* Init may have been killed before it could tell of them. */
+	if (spawn_attempts(&b->sandbox) > b->attempts_told)
+		b->attempts_rest =
+		    spawn_attempts(&b->sandbox) - b->attempts_told;
+	count_other_attempts(b);
 	record_other_attempts(b);
 	b->result.duration_ms =
 	    (clock_boot() - b->clockwork.started) / CLOCK_MS;

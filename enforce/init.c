@@ -788,7 +788,8 @@ init_process(struct confine_plan *p)
 		close(p->stdio[i]);
 	if (p->bash)
 		close(p->command_fd);
-	notify_init(&in.notify, p->namespaces ? NULL : p->socket.path);
+	notify_init(&in.notify, p->namespaces ? NULL : p->socket.path,
+	    &p->shared->attempts);
 	in.notify_socket = notify[0];
 	loop(&in);
 	_exit(0);

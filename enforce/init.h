@@ -25,8 +25,8 @@ struct init_report {
 #define INIT_REPORT_PROBE	1000	/* plus the row of probe.c; error: result */
 
 /*
- * Memory that the broker shares with init and, until it executes its program,
- * the skill's process.
+ * Memory that the broker shares with init, for its life, and, until it executes its
+ * program, the skill's process.
  *
  * The reports of a start: waking the broker for each of them would cost more
  * than the steps. One of the latter two writes at a time. READY and EXEC come
@@ -34,8 +34,12 @@ struct init_report {
  *
  * The plan of a staged start; what it points to is in its room. The broker
  * writes both before it says INIT_PLAN, and then no more.
+ *
+ * How many refused attempts init has answered: one that is killed cannot tell any
+ * more of its last ones.
  */
 struct init_shared {
+	_Atomic uint64_t attempts;
 	_Atomic unsigned n;
 	struct init_report at[CONFINE_STEPS_MAX + PROBES_MAX + 2];
 	struct confine_plan plan;

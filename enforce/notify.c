@@ -23,6 +23,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,11 +144,12 @@ static const struct {
 };
 
 void
-notify_init(struct notify *n, const char *socket_path)
+notify_init(struct notify *n, const char *socket_path, _Atomic uint64_t *all)
 {
 	memset(n, 0, sizeof(*n));
 	n->fd = -1;
 	n->socket_path = socket_path;
+	n->all = all;
 }
 
 static int64_t
@@ -304,6 +306,7 @@ remember(struct notify *n, int nr, const char *target)
 {
 	size_t i;
 
+	atomic_fetch_add(n->all, 1);
 	for (i = 0; i < n->n; i++) {
 		if (n->seen[i].nr == nr &&
 		    strcmp(n->seen[i].target, target) == 0) {

@@ -24,10 +24,13 @@ struct notify {
 	struct { int nr; char target[SPAWN_TARGET]; } seen[NOTIFY_DISTINCT];
 	size_t	 told;		/* of seen */
 	const char *socket_path;	/* connect to it is done for the skill */
+	_Atomic uint64_t *all;		/* how many there were */
 };
 
-/* socket_path NULL: connect is not notified. Allocates nothing. */
-void	notify_init(struct notify *, const char *socket_path);
+/* socket_path NULL: connect is not notified. Each attempt is added to *all before
+ * it is answered. Allocates nothing. */
+void	notify_init(struct notify *, const char *socket_path,
+	    _Atomic uint64_t *all);
 
 /* Answer a bounded batch. False when the last task of the filter is gone. */
 bool	notify_serve(struct notify *);

@@ -93,6 +93,9 @@ spawn_clear(struct spawned *s)
 	close_fd(&s->report_fd);
 	close_fd(&s->go_fd);
 	maker_clear(&s->ours);
+	if (s->shared != NULL)
+		munmap(s->shared, sizeof(*s->shared));
+	s->shared = NULL;
 }
 
 int
@@ -628,6 +631,10 @@ finish_once(struct confine_plan *p, struct spawned *s)
 	int result = follow(s, p->shared);
 
 	maker_clear(&s->ours);
+	if (result == 0) {
+		s->shared = p->shared;
+		p->shared = NULL;
+	}
 	end_sharing(p);
 	if (result == -1)
 		stop(s);
@@ -1069,6 +1076,12 @@ spawn_receive(const struct spawned *s, struct spawn_message *out)
 	if (c.what == INIT_ATTEMPT)
 		return SPAWN_ATTEMPT;
 	return c.what == INIT_PEER ? SPAWN_PEER : SPAWN_NOTHING;
+}
+
+uint64_t
+spawn_attempts(const struct spawned *s)
+{
+	return s->shared == NULL ? 0 : atomic_load(&s->shared->attempts);
 }
 
 const char *

@@ -42,6 +42,7 @@ struct spawned {
 	const char *failed;	/* the last step that a try came to; at its end
 				 * the one that failed */
 	int	 error;		/* and its errno */
+	struct init_shared *shared;	/* with init, once it has begun */
 	bool	 begun;
 	int64_t	 begun_at;	/* CLOCK_MONOTONIC, nanoseconds: of the try */
 };
@@ -146,6 +147,9 @@ struct spawn_message {
 	int64_t	 deadline;
 	struct spawn_attempt attempt;
 };
+
+/* How many refused attempts there were in it; also when init is gone. */
+uint64_t spawn_attempts(const struct spawned *);
 
 /* The name of a system call, for rows. */
 const char *spawn_call_name(int nr, char out[32]);

@@ -221,6 +221,22 @@ P
 	nothing_left "a process that stays dead for long"
 fi
 
+# What it tries until it is killed is counted to the last.
+perl_skill flood <<'P'
+$| = 1;
+$SIG{TERM} = 'IGNORE';
+for (my $n = 1;; $n++) { syscall 272, 0x10000000; print "n $n\n" if $n % 100 == 0 }
+P
+if [ "$(uname -m)" = x86_64 ]; then
+	start --deadline 2 flood -- "$T"
+	finish
+	n=$(val n | tail -n 1)
+	counted=$(rows skill.cap_bypass_attempt '| .count' | awk '{ n += $1 } END { print n }')
+	holds "each attempt of a killed skill is counted ($counted of $n and some)" \
+	    [ "$counted" -ge "$n" ]
+	holds "and no other" [ "$counted" -le $((n + 101)) ]
+fi
+
 # --- what is no time ---
 
 for value in 0 -1 nan inf abc 1e99 5s ''; do
