@@ -1558,21 +1558,23 @@ store_is_protected(struct broker *b)
 }
 
 /*
- * Names of sockets are out of reach of a Bash call, by a cover, where their
- * directory is for nothing else. One that also holds other things, or is what was
- * granted itself, cannot be covered.
+ * Names of sockets are out of reach of a Bash call, by a cover over all of their
+ * directory, whatever else is there: that may be a skill's doing. One that is
+ * everybody's, or what was granted itself, cannot be covered.
  */
 static void
 cover_sockets(struct broker *b)
 {
 	struct expose_place *p = &b->places[b->places_n];
 	enum expose_part part;
+	struct stat st;
 
 	if (grant_tool(b->grant, "Bash") != REASON_NONE)
 		return;
 	expose_place(p, b->job.socket_dir, true);
 	part = expose_part(&b->inv, p->path);
-	if (part != EXPOSE_ITSELF && socket_directory(p->path))
+	if (part != EXPOSE_ITSELF && stat(p->path, &st) == 0 &&
+	    (st.st_mode & S_IWOTH) == 0)
 		b->places_n++;
 	else if (part != EXPOSE_NOT)
 		log_line(&b->log, LOG_LEVEL_WARN,

@@ -691,7 +691,8 @@ static bool
 wants_read(const struct server *s, const struct conn *c)
 {
 	return !sink_busy(s->sink) && c->judged && !c->ended &&
-	       !conn_has_work(c) && s->opened && s->in_flight < SERVER_CONNS && has_room(s, IN_PLACE_MAX);
+	       !conn_has_work(c) && s->opened &&
+	       s->in_flight < SERVER_CONNS && has_room(s, IN_PLACE_MAX);
 }
 
 /*

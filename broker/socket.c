@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -223,26 +222,4 @@ socket_publish(struct socket_place *s, char *why, size_t whylen)
 	    s->path, strerror(saved));
 	errno = saved;
 	return -1;
-}
-
-bool
-socket_directory(const char *dir)
-{
-	struct dirent *e;
-	struct stat st;
-	bool only = true;
-	DIR *d;
-
-	if (stat(dir, &st) == -1 || (st.st_mode & S_IWOTH) != 0 ||
-	    (d = opendir(dir)) == NULL)
-		return false;
-	while (only && (e = readdir(d)) != NULL)
-		only = strcmp(e->d_name, ".") == 0 ||
-		    strcmp(e->d_name, "..") == 0 ||
-		    strncmp(e->d_name, BROKER_SOCKET_PREFIX,
-			sizeof(BROKER_SOCKET_PREFIX) - 1) == 0 ||
-		    strncmp(e->d_name, SOCKET_NEST_PREFIX,
-			sizeof(SOCKET_NEST_PREFIX) - 1) == 0;
-	closedir(d);
-	return only;
 }

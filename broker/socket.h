@@ -56,8 +56,4 @@ bool	socket_sweep(const char *dir, const char *invocation, dev_t dev,
 /* Close descriptors; what was bound and not published is removed. */
 void	socket_clear(struct socket_place *);
 
-/* Is it a directory for sockets alone: others than its owner and his group cannot
- * write in it, and nothing else is there? */
-bool	socket_directory(const char *dir);
-
 #endif

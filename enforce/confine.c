@@ -150,7 +150,7 @@ step_nested_namespaces(struct confine_plan *p)
 /*
  * Of inotify whoever started us has little, and all that we make counts as his.
  * What waits at a listening socket is memory of the kernel's that no other limit
- * counts, and takes its time to go: so few of them come to no more than its
+ * counts, and takes its time to go: so few of them come to little more than its
  * processes may have themselves.
  */
 static int
@@ -159,7 +159,7 @@ step_kernel_limits(struct confine_plan *p)
 	static const char *const limits[][2] = {
 		{ "/proc/sys/user/max_inotify_instances", "8" },
 		{ "/proc/sys/user/max_inotify_watches", "8192" },
-		{ "/proc/sys/net/core/somaxconn", "8" },
+		{ "/proc/sys/net/core/somaxconn", "16" },
 	};
 	int error = 0;
 	size_t i;

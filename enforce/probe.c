@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -87,6 +88,13 @@ change_files(const struct confine_plan *p)
 		(struct timespec[]){ st.st_atim, st.st_mtim }, 0) == 0);
 }
 
+/* Never one that is there: /tmp may be the host's. */
+static int
+make_file(const char *name)
+{
+	return open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+}
+
 static enum probe_result
 run_from_tmp(const struct confine_plan *p)
 {
@@ -97,9 +105,9 @@ run_from_tmp(const struct confine_plan *p)
 	pid_t pid;
 
 	(void)p;
-	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
+	fd = make_file(name);
 	if (fd == -1)
-		return PROBE_REFUSED;
+		return errno == EEXIST ? PROBE_UNTRIED : PROBE_REFUSED;
 	if (write(fd, script, sizeof(script) - 1) > 0) {
 		close(fd);
 		pid = fork();
@@ -302,7 +310,7 @@ is_above(int resource, rlim_t most)
 	    r.rlim_max > most;
 }
 
-/* Whatever the limit is said to be: so many mappings, descriptors, bytes? */
+/* Whatever the limit is said to be: so much memory, so many bytes? */
 static bool
 takes_more(const struct confine_plan *p)
 {
@@ -317,16 +325,13 @@ takes_more(const struct confine_plan *p)
 	if (at != MAP_FAILED)
 		munmap(at, memory);
 	signal(SIGXFSZ, SIG_IGN);
-	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	fd = make_file(name);
 	if (fd != -1) {
 		large = ftruncate(fd, ((off_t)p->tmp_mb + 2) << 20) == 0;
 		close(fd);
 		unlink(name);
 	}
-	fd = fcntl(0, F_DUPFD_CLOEXEC, 256);
-	if (fd != -1)
-		close(fd);
-	return at != MAP_FAILED || large || fd != -1;
+	return at != MAP_FAILED || large;
 }
 
 #define FORKS_MAX 512
@@ -361,7 +366,7 @@ exceed_limits(const struct confine_plan *p)
 	return done_if(is_above(RLIMIT_AS, (rlim_t)p->memory_mb << 20) ||
 	    is_above(RLIMIT_CPU, p->cpu_seconds) ||
 	    is_above(RLIMIT_FSIZE, ((rlim_t)p->tmp_mb + 1) << 20) ||
-	    is_above(RLIMIT_CORE, 0) || is_above(RLIMIT_NOFILE, 256) ||
+	    is_above(RLIMIT_CORE, 0) ||
 	    is_above(RLIMIT_NPROC,
 		p->max_processes + 1 +
 		    (p->namespaces || p->root ? 0 : (rlim_t)p->tasks)) ||
@@ -369,15 +374,32 @@ exceed_limits(const struct confine_plan *p)
 }
 
 static enum probe_result
+many_descriptors(const struct confine_plan *p)
+{
+	int fd = fcntl(0, F_DUPFD_CLOEXEC, 256);
+
+	(void)p;
+	if (fd != -1)
+		close(fd);
+	return done_if(fd != -1 || is_above(RLIMIT_NOFILE, 256));
+}
+
+/* What it is mounted with counts as well: a child of init's owns nothing there. */
+static enum probe_result
 write_proc(const struct confine_plan *p)
 {
 	static const char *const names[] = { "/proc/locks", "/proc/keys",
 		"/proc/self/oom_score_adj", "/proc/sys/kernel/hostname" };
+	struct statvfs v;
 	bool done = false;
 	size_t i;
 	int fd;
 
-	(void)p;
+	if (!p->namespaces && p->landlock_abi == 0)
+		return PROBE_UNTRIED;
+	if (p->namespaces)
+		done = statvfs("/proc", &v) == 0 &&
+		    (v.f_flag & ST_RDONLY) == 0;
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		fd = open(names[i], O_WRONLY | O_CLOEXEC);
 		if (fd != -1)
@@ -458,9 +480,9 @@ set_id_bit(const struct confine_plan *p)
 	int fd;
 
 	(void)p;
-	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+	fd = make_file(name);
 	if (fd == -1)
-		return PROBE_REFUSED;
+		return errno == EEXIST ? PROBE_UNTRIED : PROBE_REFUSED;
 	done = fchmod(fd, 04700) == 0 && fstat(fd, &st) == 0 &&
 	    (st.st_mode & S_ISUID) != 0;
 	close(fd);
@@ -495,8 +517,10 @@ static const struct probe probes[] = {
 	    "gain privileges by exec" },
 	{ "foreign_descriptor", "descriptors", NULL, foreign_descriptor,
 	    "use a descriptor that was left open" },
-	{ "exceed_limits", "limits", "descriptor_limit", exceed_limits,
+	{ "exceed_limits", "limits", NULL, exceed_limits,
 	    "use more than its limits" },
+	{ "many_descriptors", "descriptor_limit", NULL, many_descriptors,
+	    "have more than 256 descriptors" },
 	{ "long_queue", "kernel_limits", NULL, long_queue,
 	    "let many connections wait" },
 	{ "other_families", "seccomp", NULL, other_families,

@@ -293,6 +293,8 @@ doctor_main(int argc, char **argv)
 	bool json = false, enough;
 	int opt;
 
+	/* A limit on file sizes is an error of a write, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
 	optind = 1;
 	while ((opt = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (opt) {

@@ -650,6 +650,7 @@ on_message(struct invocation *inv, const struct broker_message *m)
 	case BROKER_RESULT:
 		inv->result = m->result;
 		inv->have_result = true;
+		arm_backstop(inv, 0); /* it has nothing more to do */
 		break;
 	case BROKER_OPENED:
 	case BROKER_DURABLE:

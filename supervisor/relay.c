@@ -244,6 +244,7 @@ void
 relay_drain(struct relay *r)
 {
 	struct pollfd fds[RELAY_POLLFDS];
+	bool closed[3] = { false };
 	int i;
 
 	if (r->pump[0].from != -1)
@@ -255,8 +256,10 @@ relay_drain(struct relay *r)
 			    poll(&fds[i], 1, 0) == 0)
 				stop(r, i);
 			/* Who reads it to its end need not wait for the other. */
-			if (r->pump[i].from == -1)
+			if (r->pump[i].from == -1 && !closed[i]) {
 				close(i);
+				closed[i] = true;
+			}
 		}
 		if (r->pump[1].from == -1 && r->pump[2].from == -1)
 			return;

@@ -609,7 +609,7 @@ print "small ", attribute(4095), "\n";
 print "large ", attribute(4096), "\n";
 P
 broker_run kernel
-is "$OUT" "queue 9 Resource temporarily unavailable
+is "$OUT" "queue 17 Resource temporarily unavailable
 sndbuf same
 upper 0 same
 force Operation not permitted

@@ -94,19 +94,16 @@ print STDERR "taken $taken\n";
 P
 mkfifo "$T/in" "$T/shared"
 exec 7<>"$T/in" 8<>"$T/shared"
-for mode in 600 666; do
-	chmod $mode "$T/in" "$T/shared"
-	echo somebody >&8
-	run --stdio relay pipes <&7 >&8 2>"$T/out"
-	is "$RC" 0 "pipes of mode $mode as standard streams"
-	echo end >&7
-	read -r line <&7
-	is "$line" end "$mode: nothing of the skill's is in its input"
-	read -r line <&8
-	is "$line $(val taken)" "somebody " \
-	    "$mode: what others wrote to its output is there, and it did not see that"
-	is "$(val size)" "Operation not permitted" "$mode: a pipe keeps its size"
-done
+echo somebody >&8
+run --stdio relay pipes <&7 >&8 2>"$T/out"
+is "$RC" 0 "pipes as standard streams"
+echo end >&7
+read -r line <&7
+is "$line" end "nothing of the skill's is in its input"
+read -r line <&8
+is "$line $(val taken)" "somebody " \
+    "what others wrote to its output is there, and it did not see that"
+is "$(val size)" "Operation not permitted" "a pipe keeps its size"
 exec 7>&- 8>&-
 if [ -x /usr/bin/python3 ]; then
 	cat >"$T/sockets.py" <<'P'
@@ -144,7 +141,7 @@ for n in (0, 1, 2):
         s.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0]))])
 sys.stderr.write("e" * 100000) # more than the socket takes, less than with a pipe
 S
-	python3 "$T/sockets.py" "$CYBEROS" skill broker run --store "$STORE" \
+	timeout 60 python3 "$T/sockets.py" "$CYBEROS" skill broker run --store "$STORE" \
 	    --skills "$T/skills" --quiet --stdio relay sockets >"$T/out"
 	is "$(cat "$T/out")" "got1 one line 9 0
 got2 eeeeeeeeeeeeeeeeeeee 100000 0

@@ -38,6 +38,13 @@ sub told { printf "term %d\n", time * 1000 }
 $SIG{TERM} = $how =~ /deaf/ ? sub { told }
     : $how =~ /call/ ? sub { told; print "after ", call('MemoryRead'), "\n"; print "denied ", call('Bash'), "\n"; exit 0 }
     : sub { told; exit 5 };
+if ($how =~ /held/) {
+	my $p = fork;
+	if ($p == 0) { exec 'perl', '-e', 'sleep 300', $mark }
+	print "up\n";
+	sleep 5;
+	exit 0;
+}
 if ($how =~ /family/) {
 	for my $kind (qw(plain session orphan stopped deaf)) {
 		my $p = fork;
@@ -211,21 +218,44 @@ P
 	until_true says up
 	/usr/bin/python3 "$T/hold.py" "$(main_pid)" >"$T/held" &
 	holder=$!
-	until_true grep -q held "$T/held"
-	finish
-	timed_out "a process that stays dead for long"
-	unlike "$ERR" 'broker died|overstayed' "its broker has done its part"
-	kill "$holder"
-	wait "$holder" 2>/dev/null
-	until_true none_alive
-	nothing_left "a process that stays dead for long"
+	if until_true grep -q held "$T/held"; then
+		finish
+		timed_out "a process that stays dead for long"
+		unlike "$ERR" 'broker died|overstayed' "its broker has done its part"
+		kill "$holder"
+		wait "$holder" 2>/dev/null
+		until_true none_alive
+		nothing_left "a process that stays dead for long"
+
+		# Also where it ends long before its time.
+		start clock -- "$T" held
+		until_true says up
+		/usr/bin/python3 "$T/hold.py" "$(children "$(main_pid)")" >"$T/held" &
+		holder=$!
+		until_true grep -q held "$T/held"
+		finish
+		is "$RC $(result outcome) $(result by)" "0 success skill" \
+		    "a child that stays dead for long, of one that has ended"
+		kill "$holder"
+		wait "$holder" 2>/dev/null
+		until_true none_alive
+		nothing_left "a child that stays dead for long"
+	else
+		finish
+		skip "a process that stays dead for long" "nobody may trace here"
+	fi
 fi
 
-# What it tries until it is killed is counted to the last.
+# What it tries until init is killed, and it with it, is counted to the last; for a
+# moment nobody answers then, and that is ENOSYS.
 perl_skill flood <<'P'
 $| = 1;
 $SIG{TERM} = 'IGNORE';
-for (my $n = 1;; $n++) { syscall 272, 0x10000000; print "n $n\n" if $n % 100 == 0 }
+for (my $n = 0;;) {
+	syscall 272, 0x10000000;
+	$! == 1 or next;
+	print "n $n\n" if ++$n % 100 == 0;
+}
 P
 if [ "$(uname -m)" = x86_64 ]; then
 	start --deadline 2 flood -- "$T"

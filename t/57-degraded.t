@@ -339,8 +339,8 @@ is "$(awk 'length > 80' "$T/out")" "" "in lines of a terminal"
 # --- limits that are not there ---
 
 perl "$T/without" limit "$CYBEROS" skill broker doctor --json >"$T/out" 2>"$T/err"
-is "$? $(jq -r '.layers.limits, .attempts.exceed_limits' "$T/out" | xargs)" \
-    "1 BROKEN POSSIBLE" "doctor tries the limit of processes"
+is "$? $(jq -r '.layers.limits, .layers.descriptor_limit, .attempts.exceed_limits' "$T/out" | xargs)" \
+    "1 BROKEN enforced POSSIBLE" "doctor tries the limit of processes"
 run_without limit --attest any
 is "$RC $OUT" "125 " "and --attest refuses"
 
