@@ -600,7 +600,9 @@ plan_sandbox(struct broker *b)
 		    m->max_processes + 1);
 	if (!plan_files(b))
 		return refused_errno(b, "sandbox: the skill's directory");
-	if (spawn_bind(&p->socket, b->socket.path) == -1)
+	/* By the descriptor: others may write where its name is. */
+	if (spawn_bind_held(&p->socket, b->socket.path,
+		socket_take(&b->socket)) == -1)
 		return refused_errno(b, b->socket.path);
 	return true;
 }

@@ -27,7 +27,7 @@ void
 socket_init(struct socket_place *s)
 {
 	memset(s, 0, sizeof(*s));
-	s->dir_fd = s->nest_fd = s->listen_fd = -1;
+	s->dir_fd = s->nest_fd = s->listen_fd = s->held_fd = -1;
 }
 
 static void
@@ -104,6 +104,7 @@ socket_clear(struct socket_place *s)
 {
 	socket_settle(s);
 	close_fd(&s->listen_fd);
+	close_fd(&s->held_fd);
 }
 
 /* A directory of ours that is closed to everybody else. */
@@ -127,12 +128,36 @@ make_nest(struct socket_place *s)
 	return -1;
 }
 
+/* What is given away is what was looked at, a socket. */
+static int
+give_to(struct socket_place *s, uid_t uid)
+{
+	struct stat st;
+	int fd, result = -1;
+
+	fd = openat(s->nest_fd, SOCKET_NEST_LEAF,
+	    O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd == -1 || fstat(fd, &st) == -1)
+		goto out;
+	errno = ESTALE;
+	if (!S_ISSOCK(st.st_mode) ||
+	    (uid != geteuid() &&
+		fchownat(fd, "", uid, (gid_t)-1, AT_EMPTY_PATH) == -1))
+		goto out;
+	s->dev = st.st_dev;
+	s->ino = st.st_ino;
+	result = 0;
+out:
+	if (fd != -1)
+		close(fd);
+	return result;
+}
+
 /* An address has no directory descriptor; proc gives the held one a name. */
 static int
 bind_inside(struct socket_place *s, uid_t uid)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	struct stat st;
 	mode_t mask;
 	int result;
 
@@ -145,16 +170,9 @@ bind_inside(struct socket_place *s, uid_t uid)
 	mask = umask(0177);
 	result = bind(s->listen_fd, (struct sockaddr *)&sun, sizeof(sun));
 	umask(mask);
-	if (result == -1 || listen(s->listen_fd, BACKLOG) == -1 ||
-	    (uid != geteuid() &&
-		fchownat(s->nest_fd, SOCKET_NEST_LEAF, uid, (gid_t)-1,
-		    AT_SYMLINK_NOFOLLOW) == -1) ||
-	    fstatat(s->nest_fd, SOCKET_NEST_LEAF, &st, AT_SYMLINK_NOFOLLOW) ==
-		-1)
+	if (result == -1 || listen(s->listen_fd, BACKLOG) == -1)
 		return -1;
-	s->dev = st.st_dev;
-	s->ino = st.st_ino;
-	return 0;
+	return give_to(s, uid);
 }
 
 int
@@ -204,12 +222,39 @@ move_out(const struct socket_place *s)
 	return linkat(s->nest_fd, SOCKET_NEST_LEAF, s->dir_fd, s->name, 0);
 }
 
+/* The inode lives with our listening socket, so its number is nobody else's. */
+static int
+hold(struct socket_place *s)
+{
+	struct stat st;
+
+	s->held_fd = openat(s->dir_fd, s->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (s->held_fd == -1 || fstat(s->held_fd, &st) == -1)
+		return -1;
+	if (S_ISSOCK(st.st_mode) && st.st_dev == s->dev && st.st_ino == s->ino)
+		return 0;
+	close_fd(&s->held_fd);
+	errno = ESTALE;
+	return -1;
+}
+
+int
+socket_take(struct socket_place *s)
+{
+	int fd = s->held_fd;
+
+	s->held_fd = -1;
+	if (fd == -1)
+		errno = EBADF;
+	return fd;
+}
+
 int
 socket_publish(struct socket_place *s, char *why, size_t whylen)
 {
 	int saved;
 
-	if (move_out(s) == 0) {
+	if (move_out(s) == 0 && hold(s) == 0) {
 		leave_nest(s);
 		return 0;
 	}

@@ -18,6 +18,7 @@ struct socket_place {
 	int	nest_fd;
 	bool	nested;		/* the nest is there and ours */
 	int	listen_fd;	/* listening, non-blocking */
+	int	held_fd;	/* O_PATH: it, once it stands there */
 	dev_t	dev;
 	ino_t	ino;
 };
@@ -38,9 +39,14 @@ int	socket_bind(struct socket_place *, const char *dir,
 /*
  * Move it to dir/cyberos-skill-broker.<invocation>.sock, which leaves the nest
  * empty. 0, or -1 with errno and why[]: EEXIST, the name is taken; then nothing
- * of what was there has changed and nothing of ours is left.
+ * of what was there has changed and nothing of ours is left. ESTALE: somebody has
+ * exchanged it at once.
  */
 int	socket_publish(struct socket_place *, char *why, size_t whylen);
+
+/* What was published, whatever its name leads to by now: an O_PATH descriptor, the
+ * caller's from then on. -1 with errno: it was not, or was taken before. */
+int	socket_take(struct socket_place *);
 
 /* Remove the nest: some file systems take their time. */
 void	socket_settle(struct socket_place *);

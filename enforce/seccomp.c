@@ -162,9 +162,9 @@ static const struct group groups[] = {
 	{ SKILL | BROKER, ALLOW, "accept", "accept accept4 getsockopt" },
 	{ SKILL, CONNECT, "connect", "connect" },
 	/* An abstract name is one for the whole host. */
-	{ SKILL, INSIDE(EPERM), "names of sockets", "bind" },
+	{ SKILL, INSIDE(EPERM), "names of sockets", "bind listen" },
 	{ SKILL, ALLOW, "sockets",
-	    "listen getsockname getpeername sendmmsg recvmmsg shutdown" },
+	    "getsockname getpeername sendmmsg recvmmsg shutdown" },
 
 	/* What name look-ups, TLS and a few threads for them take. */
 	{ NET, ALLOW, "the net worker's files and channel",

@@ -771,10 +771,16 @@ spawn_bind_init(struct confine_bind *b)
 int
 spawn_bind(struct confine_bind *b, const char *path)
 {
+	return spawn_bind_held(b, path, open(path, O_PATH | O_CLOEXEC));
+}
+
+int
+spawn_bind_held(struct confine_bind *b, const char *path, int fd)
+{
 	struct stat st;
 
-	b->source_fd = open(path, O_PATH | O_CLOEXEC);
-	if (b->source_fd == -1 || fstat(b->source_fd, &st) == -1)
+	b->source_fd = fd;
+	if (fd == -1 || fstat(fd, &st) == -1)
 		return -1;
 	b->path = path;
 	b->dev = st.st_dev;

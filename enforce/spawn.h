@@ -64,6 +64,10 @@ void	spawn_rights(struct confine_plan *);
  */
 void	spawn_bind_init(struct confine_bind *);
 int	spawn_bind(struct confine_bind *, const char *path);
+
+/* The same of what is held: an O_PATH descriptor, which becomes its own (-1: errno
+ * says why not). What path leads to later must turn out to be that. */
+int	spawn_bind_held(struct confine_bind *, const char *path, int fd);
 void	spawn_bind_clear(struct confine_bind *);
 
 /*
