@@ -359,17 +359,24 @@ mount_tmp(const struct confine_plan *p)
 	    MS_NOSUID | MS_NODEV | MS_NOEXEC, p->tmp_options);
 }
 
+/* What was there a moment ago and is not now has been moved by somebody. */
+static int
+take_bind(struct confine_bind *b, uint64_t attributes)
+{
+	b->tree_fd = take_tree(b->path, attributes);
+	if (b->tree_fd == -1 &&
+	    (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+		errno = ESTALE;
+	return b->tree_fd == -1 ? -1 : 0;
+}
+
 /* Without root's rights, while the host's paths are there: what it is given. */
 static int
 take_binds(struct confine_plan *p)
 {
-	if (p->bundle == NULL) {
-		p->skill.tree_fd = take_tree(p->skill.path, ATTR_SHOWN);
-		if (p->skill.tree_fd == -1)
-			return -1;
-	}
-	p->socket.tree_fd = take_tree(p->socket.path, ATTR_DATA);
-	return p->socket.tree_fd == -1 ? -1 : 0;
+	if (p->bundle == NULL && take_bind(&p->skill, ATTR_SHOWN) == -1)
+		return -1;
+	return take_bind(&p->socket, ATTR_DATA);
 }
 
 static int

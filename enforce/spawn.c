@@ -912,15 +912,15 @@ has_no_namespaces(void)
 }
 
 /*
- * Not a host that lacks something, but one that is short of it now; or that kills
- * for want of memory.
+ * Not a host that lacks something, but one that is short of it now, or that kills
+ * for want of memory, or where somebody has exchanged what was to be shown.
  */
 static bool
 is_shortage(int error)
 {
 	return error == ENDED || error == EMFILE || error == ENFILE ||
 	    error == ENOMEM || error == EAGAIN || error == EDQUOT ||
-	    error == ETOOMANYREFS ||
+	    error == ETOOMANYREFS || error == ESTALE ||
 	    (error == ENOSPC && !has_no_namespaces());
 }
 
@@ -944,8 +944,8 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 		if ((p->bash || p->bundle != NULL) && !tries[i].namespaces)
 			continue;
 		/* Whoever brings about a shortage must not get less for it. */
-		if (!tries[i].namespaces && !p->best_effort &&
-		    is_shortage(first_error))
+		if (!tries[i].namespaces && is_shortage(first_error) &&
+		    (!p->best_effort || first_error == ESTALE))
 			continue;
 		/* The listener is left out only if it was the trouble. */
 		if (!tries[i].listen && (strcmp(s->failed, "seccomp") != 0 ||
