@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "audit/json.h"
 #include "audit/lines.h"
 #include "audit/recount.h"
+#include "audit/thread.h"
 
 #define SYNC_DELAY_MS 3 /* collect rows before a sync */
 #define PIECE ((size_t)64 * 1024)
@@ -136,18 +136,9 @@ sync_thread(void *arg)
 void
 segment_begin(struct segment *s)
 {
-	pthread_attr_t attr;
-	sigset_t all, old;
-
 	if (s->sync != SEGMENT_SYNC_BATCH || s->threaded)
 		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 64 * 1024);
-	s->threaded = pthread_create(&s->thread, &attr, sync_thread, s) == 0;
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	s->threaded = thread_start(&s->thread, sync_thread, s);
 	if (!s->threaded)
 		s->sync = SEGMENT_SYNC_ROW;
 }

@@ -1758,24 +1758,6 @@ confine_broker(struct broker *b)
 	return true;
 }
 
-/* The skill's process has filter and domain already, which is as good as a try.
- * Else ours come first, since without them no skill may run. */
-static bool
-will_be_confined(const struct broker *b)
-{
-	const struct confine_step *steps;
-	size_t i, n;
-
-	steps = confine_steps(&n);
-	for (i = 0; i < n; i++) {
-		if ((strcmp(steps[i].name, "seccomp") == 0 ||
-			strcmp(steps[i].name, "landlock") == 0) &&
-		    b->sandbox.states[i] != CONFINE_ACTIVE)
-			return false;
-	}
-	return true;
-}
-
 /* The skill was let go, and came to nothing. */
 static void __attribute__((format(printf, 5, 6)))
 fell_through(struct broker *b, enum broker_outcome outcome, int exit_status,
@@ -1798,7 +1780,10 @@ fell_through(struct broker *b, enum broker_outcome outcome, int exit_status,
 static bool
 go(struct broker *b)
 {
-	bool late = will_be_confined(b);
+	/* The skill's process has filter and domain already, which is as good as
+	 * a try. Else ours come first: without them no skill may run. */
+	const bool late = confine_is_active(b->sandbox.states, "seccomp") &&
+	    confine_is_active(b->sandbox.states, "landlock");
 	int error;
 
 	b->dispatch.segment = b->segment;

@@ -11,14 +11,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define STACK ((size_t)64 * 1024)
+#include "audit/thread.h"
 
 struct sink {
 	int fds[FDPASS_MAX]; /* the thread's while it is busy */
@@ -39,7 +38,6 @@ close_all(const int fds[FDPASS_MAX])
 		close(fds[i]);
 }
 
-/* It allocates nothing and takes no lock, so a fork at any moment is safe. */
 static void *
 closer(void *arg)
 {
@@ -63,9 +61,6 @@ closer(void *arg)
 static bool
 start(struct sink *s)
 {
-	pthread_attr_t attr;
-	sigset_t all, old;
-
 	if (s->threaded)
 		return true;
 	if (s->load_fd == -1)
@@ -74,13 +69,7 @@ start(struct sink *s)
 		s->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->load_fd == -1 || s->done_fd == -1)
 		return false;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK);
-	s->threaded = pthread_create(&s->thread, &attr, closer, s) == 0;
-	pthread_attr_destroy(&attr);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	s->threaded = thread_start(&s->thread, closer, s);
 	return s->threaded;
 }
 

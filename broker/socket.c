@@ -128,28 +128,33 @@ make_nest(struct socket_place *s)
 	return -1;
 }
 
-/* What is given away is what was looked at, a socket. */
+/* O_PATH, what it is in st; -1 with errno: ESTALE, something else stands there. */
+static int
+open_socket(int dir_fd, const char *name, struct stat *st)
+{
+	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd == -1 || (fstat(fd, st) == 0 && S_ISSOCK(st->st_mode)))
+		return fd;
+	close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+/* What is given away is what was looked at. */
 static int
 give_to(struct socket_place *s, uid_t uid)
 {
 	struct stat st;
-	int fd, result = -1;
+	int fd = open_socket(s->nest_fd, SOCKET_NEST_LEAF, &st), result = 0;
 
-	fd = openat(s->nest_fd, SOCKET_NEST_LEAF,
-	    O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd == -1 || fstat(fd, &st) == -1)
-		goto out;
-	errno = ESTALE;
-	if (!S_ISSOCK(st.st_mode) ||
-	    (uid != geteuid() &&
-		fchownat(fd, "", uid, (gid_t)-1, AT_EMPTY_PATH) == -1))
-		goto out;
+	if (fd == -1)
+		return -1;
+	if (uid != geteuid())
+		result = fchownat(fd, "", uid, (gid_t)-1, AT_EMPTY_PATH);
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
-	result = 0;
-out:
-	if (fd != -1)
-		close(fd);
+	close(fd);
 	return result;
 }
 
@@ -228,11 +233,9 @@ hold(struct socket_place *s)
 {
 	struct stat st;
 
-	s->held_fd = openat(s->dir_fd, s->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (s->held_fd == -1 || fstat(s->held_fd, &st) == -1)
-		return -1;
-	if (S_ISSOCK(st.st_mode) && st.st_dev == s->dev && st.st_ino == s->ino)
-		return 0;
+	s->held_fd = open_socket(s->dir_fd, s->name, &st);
+	if (s->held_fd == -1 || (st.st_dev == s->dev && st.st_ino == s->ino))
+		return s->held_fd == -1 ? -1 : 0;
 	close_fd(&s->held_fd);
 	errno = ESTALE;
 	return -1;

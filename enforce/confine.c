@@ -858,8 +858,6 @@ step_seccomp(struct confine_plan *p)
 	return n == 1 ? 0 : -1;
 }
 
-#define FILES_MAX 256
-
 /*
  * Last, when the listener has gone: the limit is also that of all of the user's
  * that are on their way through sockets (unix(7)), and another skill of his may
@@ -872,8 +870,8 @@ step_descriptor_limit(struct confine_plan *p)
 
 	if (getrlimit(RLIMIT_NOFILE, &r) == -1)
 		return -1;
-	if (r.rlim_max > FILES_MAX)
-		r.rlim_max = FILES_MAX;
+	if (r.rlim_max > CONFINE_FILES)
+		r.rlim_max = CONFINE_FILES;
 	r.rlim_cur = p->files < r.rlim_max ? p->files : r.rlim_max;
 	return setrlimit(RLIMIT_NOFILE, &r);
 }
@@ -978,8 +976,8 @@ confine_steps(size_t *n)
 	return steps;
 }
 
-static bool
-is_active(const uint8_t states[], const char *name)
+bool
+confine_is_active(const uint8_t states[], const char *name)
 {
 	size_t i;
 
@@ -1004,7 +1002,7 @@ confine_missing(const uint8_t states[], bool best_effort)
 		if (s->need == CONFINE_ALWAYS)
 			return s;
 		if (best_effort ||
-		    (s->instead != NULL && is_active(states, s->instead)))
+		    (s->instead != NULL && confine_is_active(states, s->instead)))
 			continue;
 		return s;
 	}

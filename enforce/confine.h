@@ -66,6 +66,9 @@ const struct confine_step *confine_steps(size_t *n);
 const struct confine_step *confine_missing(const uint8_t states[],
 	    bool best_effort);
 
+/* Is the layer of that name active? */
+bool	confine_is_active(const uint8_t states[], const char *name);
+
 /* "active", "not available". */
 const char	*confine_state_word(enum confine_state);
 
@@ -163,5 +166,6 @@ void	confine_detach_clear(struct confine_detach *);
 #define CONFINE_INSIDE_ID	1000	/* uid and gid in the sandbox */
 #define CONFINE_SKILL_DIR	"/skill"
 #define CONFINE_HOSTNAME	"skill"
+#define CONFINE_FILES	256	/* descriptors */
 
 #endif

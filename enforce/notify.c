@@ -55,6 +55,10 @@ enum aim {
 	AIM_ADDRESS
 };
 
+#define TEXT(call, arg) { SYS_##call, AIM_TEXT, arg, NULL }
+#define DECIMAL(call, arg, word) { SYS_##call, AIM_DECIMAL, arg, word }
+#define HEX(call, arg, word) { SYS_##call, AIM_HEX, arg, word }
+
 /* What a call is aimed at, as far as one argument says it. */
 static const struct {
 	int nr;
@@ -62,84 +66,41 @@ static const struct {
 	int arg;
 	const char *word;
 } aims[] = {
-	{ SYS_mount, AIM_TEXT, 1, NULL },
-	{ SYS_umount2, AIM_TEXT, 0, NULL },
-	{ SYS_pivot_root, AIM_TEXT, 0, NULL },
-	{ SYS_chroot, AIM_TEXT, 0, NULL },
-	{ SYS_move_mount, AIM_TEXT, 3, NULL },
-	{ SYS_open_tree, AIM_TEXT, 1, NULL },
-	{ SYS_mount_setattr, AIM_TEXT, 1, NULL },
-	{ SYS_fsopen, AIM_TEXT, 0, NULL },
-	{ SYS_fspick, AIM_TEXT, 1, NULL },
-	{ SYS_fsconfig, AIM_TEXT, 2, NULL },
-	{ SYS_fsmount, AIM_DECIMAL, 0, "fd" },
-	{ SYS_openat, AIM_TEXT, 1, NULL },
-	{ SYS_fchmod, AIM_DECIMAL, 0, "fd" },
-	{ SYS_fchmodat, AIM_TEXT, 1, NULL },
-	{ SYS_fchmodat2, AIM_TEXT, 1, NULL },
-	{ SYS_mknodat, AIM_TEXT, 1, NULL },
-	{ SYS_fchown, AIM_DECIMAL, 0, "fd" },
-	{ SYS_fchownat, AIM_TEXT, 1, NULL },
-	{ SYS_utimensat, AIM_TEXT, 1, NULL },
-	{ SYS_setxattr, AIM_TEXT, 0, NULL },
-	{ SYS_lsetxattr, AIM_TEXT, 0, NULL },
-	{ SYS_fsetxattr, AIM_DECIMAL, 0, "fd" },
-	{ SYS_removexattr, AIM_TEXT, 0, NULL },
-	{ SYS_lremovexattr, AIM_TEXT, 0, NULL },
-	{ SYS_fremovexattr, AIM_DECIMAL, 0, "fd" },
-	{ SYS_swapon, AIM_TEXT, 0, NULL },
-	{ SYS_swapoff, AIM_TEXT, 0, NULL },
-	{ SYS_acct, AIM_TEXT, 0, NULL },
-	{ SYS_quotactl, AIM_TEXT, 1, NULL },
-	{ SYS_quotactl_fd, AIM_DECIMAL, 0, "fd" },
-	{ SYS_memfd_create, AIM_TEXT, 0, NULL },
-	{ SYS_memfd_secret, AIM_HEX, 0, "flags" },
-	{ SYS_fanotify_init, AIM_HEX, 0, "flags" },
-	{ SYS_fanotify_mark, AIM_TEXT, 4, NULL },
-	{ SYS_open_by_handle_at, AIM_DECIMAL, 0, "fd" },
-	{ SYS_sethostname, AIM_TEXT, 0, NULL },
-	{ SYS_setdomainname, AIM_TEXT, 0, NULL },
-	{ SYS_clock_settime, AIM_DECIMAL, 0, "clock" },
-	{ SYS_add_key, AIM_TEXT, 0, NULL },
-	{ SYS_request_key, AIM_TEXT, 0, NULL },
-	{ SYS_keyctl, AIM_DECIMAL, 0, "command" },
-	{ SYS_init_module, AIM_TEXT, 2, NULL },
-	{ SYS_finit_module, AIM_DECIMAL, 0, "fd" },
-	{ SYS_delete_module, AIM_TEXT, 0, NULL },
-	{ SYS_kexec_load, AIM_HEX, 3, "flags" },
-	{ SYS_kexec_file_load, AIM_DECIMAL, 0, "fd" },
-	{ SYS_reboot, AIM_HEX, 2, "command" },
-	{ SYS_bpf, AIM_DECIMAL, 0, "command" },
-	{ SYS_perf_event_open, AIM_DECIMAL, 1, "pid" },
-	{ SYS_userfaultfd, AIM_HEX, 0, "flags" },
-	{ SYS_io_uring_setup, AIM_DECIMAL, 0, "entries" },
-	{ SYS_io_uring_enter, AIM_DECIMAL, 0, "fd" },
-	{ SYS_io_uring_register, AIM_DECIMAL, 0, "fd" },
-	{ SYS_ptrace, AIM_DECIMAL, 1, "pid" },
-	{ SYS_process_vm_readv, AIM_DECIMAL, 0, "pid" },
-	{ SYS_process_vm_writev, AIM_DECIMAL, 0, "pid" },
-	{ SYS_kcmp, AIM_DECIMAL, 0, "pid" },
-	{ SYS_prlimit64, AIM_DECIMAL, 0, "pid" },
-	{ SYS_pidfd_getfd, AIM_DECIMAL, 0, "fd" },
-	{ SYS_setns, AIM_DECIMAL, 0, "fd" },
-	{ SYS_clone, AIM_HEX, 0, "flags" },
-	{ SYS_unshare, AIM_HEX, 0, "flags" },
-	{ SYS_ioctl, AIM_HEX, 1, "request" },
+	TEXT(mount, 1), TEXT(umount2, 0), TEXT(pivot_root, 0),
+	TEXT(chroot, 0), TEXT(move_mount, 3), TEXT(open_tree, 1),
+	TEXT(mount_setattr, 1), TEXT(fsopen, 0), TEXT(fspick, 1),
+	TEXT(fsconfig, 2), DECIMAL(fsmount, 0, "fd"), TEXT(openat, 1),
+	DECIMAL(fchmod, 0, "fd"), TEXT(fchmodat, 1), TEXT(fchmodat2, 1),
+	TEXT(mknodat, 1), DECIMAL(fchown, 0, "fd"), TEXT(fchownat, 1),
+	TEXT(utimensat, 1), TEXT(setxattr, 0), TEXT(lsetxattr, 0),
+	DECIMAL(fsetxattr, 0, "fd"), TEXT(removexattr, 0),
+	TEXT(lremovexattr, 0), DECIMAL(fremovexattr, 0, "fd"),
+	TEXT(swapon, 0), TEXT(swapoff, 0), TEXT(acct, 0), TEXT(quotactl, 1),
+	DECIMAL(quotactl_fd, 0, "fd"), TEXT(memfd_create, 0),
+	HEX(memfd_secret, 0, "flags"), HEX(fanotify_init, 0, "flags"),
+	TEXT(fanotify_mark, 4), DECIMAL(open_by_handle_at, 0, "fd"),
+	TEXT(sethostname, 0), TEXT(setdomainname, 0),
+	DECIMAL(clock_settime, 0, "clock"), TEXT(add_key, 0),
+	TEXT(request_key, 0), DECIMAL(keyctl, 0, "command"),
+	TEXT(init_module, 2), DECIMAL(finit_module, 0, "fd"),
+	TEXT(delete_module, 0), HEX(kexec_load, 3, "flags"),
+	DECIMAL(kexec_file_load, 0, "fd"), HEX(reboot, 2, "command"),
+	DECIMAL(bpf, 0, "command"), DECIMAL(perf_event_open, 1, "pid"),
+	HEX(userfaultfd, 0, "flags"), DECIMAL(io_uring_setup, 0, "entries"),
+	DECIMAL(io_uring_enter, 0, "fd"), DECIMAL(io_uring_register, 0, "fd"),
+	DECIMAL(ptrace, 1, "pid"), DECIMAL(process_vm_readv, 0, "pid"),
+	DECIMAL(process_vm_writev, 0, "pid"), DECIMAL(kcmp, 0, "pid"),
+	DECIMAL(prlimit64, 0, "pid"), DECIMAL(pidfd_getfd, 0, "fd"),
+	DECIMAL(setns, 0, "fd"), HEX(clone, 0, "flags"),
+	HEX(unshare, 0, "flags"), HEX(ioctl, 1, "request"),
 	{ SYS_socket, AIM_SOCKET, 0, NULL },
 	{ SYS_socketpair, AIM_SOCKET, 0, NULL },
 	{ SYS_connect, AIM_ADDRESS, 1, NULL },
 #ifdef SYS_open
-	{ SYS_open, AIM_TEXT, 0, NULL },
-	{ SYS_creat, AIM_TEXT, 0, NULL },
-	{ SYS_chmod, AIM_TEXT, 0, NULL },
-	{ SYS_mknod, AIM_TEXT, 0, NULL },
-	{ SYS_chown, AIM_TEXT, 0, NULL },
-	{ SYS_lchown, AIM_TEXT, 0, NULL },
-	{ SYS_utime, AIM_TEXT, 0, NULL },
-	{ SYS_utimes, AIM_TEXT, 0, NULL },
-	{ SYS_futimesat, AIM_TEXT, 1, NULL },
-	{ SYS_iopl, AIM_DECIMAL, 0, "level" },
-	{ SYS_ioperm, AIM_DECIMAL, 0, "port" },
+	TEXT(open, 0), TEXT(creat, 0), TEXT(chmod, 0), TEXT(mknod, 0),
+	TEXT(chown, 0), TEXT(lchown, 0), TEXT(utime, 0), TEXT(utimes, 0),
+	TEXT(futimesat, 1), DECIMAL(iopl, 0, "level"),
+	DECIMAL(ioperm, 0, "port"),
 #endif
 };
 
@@ -217,13 +178,12 @@ describe_address(pid_t pid, uint64_t at, uint64_t len, char out[SPAWN_TARGET])
 	    inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof(host)) != NULL)
 		snprintf(out, SPAWN_TARGET, "%s port %u", host,
 		    ntohs(a.in6.sin6_port));
-	else if (a.any.sa_family == AF_UNIX) {
-		make_printable(a.un.sun_path);
+	else if (a.any.sa_family == AF_UNIX)
 		snprintf(out, SPAWN_TARGET, "unix %.80s",
 		    a.un.sun_path[0] == '\0' ? "(abstract)" : a.un.sun_path);
-	}
 	else
 		snprintf(out, SPAWN_TARGET, "family %u", a.any.sa_family);
+	make_printable(out);
 }
 
 static void

@@ -376,12 +376,12 @@ exceed_limits(const struct confine_plan *p)
 static enum probe_result
 many_descriptors(const struct confine_plan *p)
 {
-	int fd = fcntl(0, F_DUPFD_CLOEXEC, 256);
+	int fd = fcntl(0, F_DUPFD_CLOEXEC, CONFINE_FILES);
 
 	(void)p;
 	if (fd != -1)
 		close(fd);
-	return done_if(fd != -1 || is_above(RLIMIT_NOFILE, 256));
+	return done_if(fd != -1 || is_above(RLIMIT_NOFILE, CONFINE_FILES));
 }
 
 /* What it is mounted with counts as well: a child of init's owns nothing there. */
@@ -555,26 +555,12 @@ probe_result_word(uint8_t result)
 	return result == PROBE_DONE ? "POSSIBLE" : "not tried";
 }
 
-static bool
-layer_is(const char *layer, const uint8_t states[], enum confine_state state)
-{
-	const struct confine_step *steps;
-	size_t i, n;
-
-	steps = confine_steps(&n);
-	for (i = 0; i < n; i++) {
-		if (strcmp(steps[i].name, layer) == 0)
-			return states[i] == state;
-	}
-	return false;
-}
-
 enum probe_verdict
 probe_judge(const char *layer, const uint8_t states[], const uint8_t results[])
 {
 	size_t i;
 
-	if (!layer_is(layer, states, CONFINE_ACTIVE))
+	if (!confine_is_active(states, layer))
 		return PROBE_NOT_AVAILABLE;
 	for (i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {
 		if (results[i] == PROBE_DONE &&

@@ -259,6 +259,14 @@ struct rule {
 };
 
 #define TERMINAL(request) { SKILL, "ioctl", ALLOW, IS(1, WORD, request), NONE }
+#define NO_COMMAND(command)                                                    \
+	{ SKILL, "fcntl", EPERM, IS(1, WORD, command), NONE }
+#define NO_OPTION(option)                                                      \
+	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),                 \
+	    IS(2, WORD, option) }
+#define SMALL_ATTRIBUTE(call)                                                  \
+	{ SKILL, call, CHANGE, IS(3, ATTRIBUTE_LARGE, 0), NONE },              \
+	{ SKILL, call, E2BIG, OTHERS(3, ATTRIBUTE_LARGE), NONE }
 #define OPTION(option) { SKILL, "prctl", ALLOW, IS(0, WORD, option), NONE }
 
 /*
@@ -294,16 +302,11 @@ static const struct rule rules[] = {
 	 * what the kernel does beyond its own limit, and nothing is attached. */
 	{ SKILL, "setsockopt", NOTHING, IS(1, WORD, SOL_SOCKET),
 	    IS(2, WORD, SO_SNDBUF) },
-	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
-	    IS(2, WORD, SO_SNDBUFFORCE) },
-	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
-	    IS(2, WORD, SO_ATTACH_FILTER) },
-	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
-	    IS(2, WORD, SO_ATTACH_BPF) },
-	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
-	    IS(2, WORD, SO_ATTACH_REUSEPORT_CBPF) },
-	{ SKILL, "setsockopt", EPERM, IS(1, WORD, SOL_SOCKET),
-	    IS(2, WORD, SO_ATTACH_REUSEPORT_EBPF) },
+	NO_OPTION(SO_SNDBUFFORCE),
+	NO_OPTION(SO_ATTACH_FILTER),
+	NO_OPTION(SO_ATTACH_BPF),
+	NO_OPTION(SO_ATTACH_REUSEPORT_CBPF),
+	NO_OPTION(SO_ATTACH_REUSEPORT_EBPF),
 	{ SKILL, "setsockopt", ALLOW, IS(1, WORD, SOL_SOCKET),
 	    OTHERS(2, WORD) },
 	{ SKILL, "setsockopt", ALLOW, OTHERS(1, WORD), NONE },
@@ -347,12 +350,9 @@ static const struct rule rules[] = {
 	{ SKILL, "mknodat", NOTIFY, OTHERS(2, NODE), NONE },
 
 	/* In /tmp they are memory that its size does not count. */
-	{ SKILL, "setxattr", CHANGE, IS(3, ATTRIBUTE_LARGE, 0), NONE },
-	{ SKILL, "setxattr", E2BIG, OTHERS(3, ATTRIBUTE_LARGE), NONE },
-	{ SKILL, "lsetxattr", CHANGE, IS(3, ATTRIBUTE_LARGE, 0), NONE },
-	{ SKILL, "lsetxattr", E2BIG, OTHERS(3, ATTRIBUTE_LARGE), NONE },
-	{ SKILL, "fsetxattr", CHANGE, IS(3, ATTRIBUTE_LARGE, 0), NONE },
-	{ SKILL, "fsetxattr", E2BIG, OTHERS(3, ATTRIBUTE_LARGE), NONE },
+	SMALL_ATTRIBUTE("setxattr"),
+	SMALL_ATTRIBUTE("lsetxattr"),
+	SMALL_ATTRIBUTE("fsetxattr"),
 
 	TERMINAL(TCGETS), TERMINAL(TCSETS), TERMINAL(TCSETSW),
 	TERMINAL(TCSETSF), TERMINAL(TERMIOS2_GET), TERMINAL(TERMIOS2_SET(0)),
@@ -383,19 +383,19 @@ static const struct rule rules[] = {
 	{ BROKER, "prctl", ALLOW, IS(0, WORD, PR_SET_DUMPABLE),
 	    IS(1, WORD, 0) },
 
-	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETLEASE), NONE },
-	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_NOTIFY), NONE },
+	NO_COMMAND(F_SETLEASE),
+	NO_COMMAND(F_NOTIFY),
 	/* The pipe may be the caller's. */
-	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETPIPE_SZ), NONE },
+	NO_COMMAND(F_SETPIPE_SZ),
 	/* A terminal sends its signals to whom it is in front, wherever. */
-	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETSIG), NONE },
-	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETOWN), NONE },
-	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETOWN_EX), NONE },
+	NO_COMMAND(F_SETSIG),
+	NO_COMMAND(F_SETOWN),
+	NO_COMMAND(F_SETOWN_EX),
 	{ SKILL, "fcntl", ALLOW, IS(1, WORD, F_SETFL), IS(2, O_ASYNC, 0) },
 	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SETFL), OTHERS(2, O_ASYNC) },
 	/* It stays with the file, which may be read-only. */
-	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SET_RW_HINT), NONE },
-	{ SKILL, "fcntl", EPERM, IS(1, WORD, F_SET_FILE_RW_HINT), NONE },
+	NO_COMMAND(F_SET_RW_HINT),
+	NO_COMMAND(F_SET_FILE_RW_HINT),
 	{ SKILL, "fcntl", ALLOW, OTHERS(1, WORD), NONE },
 	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_DUPFD), NONE },
 	{ OURS, "fcntl", ALLOW, IS(1, WORD, F_DUPFD_CLOEXEC), NONE },

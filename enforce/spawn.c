@@ -842,20 +842,6 @@ begin_with(struct confine_plan *p, struct spawned *s, const struct try *t,
 	return -1;
 }
 
-static bool
-has_filter(const struct spawned *s)
-{
-	const struct confine_step *step;
-	size_t i, n;
-
-	step = confine_steps(&n);
-	for (i = 0; i < n; i++) {
-		if (strcmp(step[i].name, "seccomp") == 0)
-			return s->states[i] == CONFINE_ACTIVE;
-	}
-	return false;
-}
-
 void
 spawn_prepare(struct confine_plan *p, struct spawned *s)
 {
@@ -957,7 +943,8 @@ spawn_start(struct confine_plan *p, struct spawned *s, char *why,
 			missing = confine_missing(s->states, p->best_effort);
 			/* A filter without a listener is better than none. */
 			if (missing == NULL &&
-			    (has_filter(s) || !tries[i].listen))
+			    (confine_is_active(s->states, "seccomp") ||
+				!tries[i].listen))
 				break;
 			stop(s);
 		}

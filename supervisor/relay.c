@@ -75,13 +75,14 @@ relay_pipe(int stream, bool wanted, int *skill, int *ours)
 
 /* A pipe between our stream and the skill's. */
 static int
-open_pump(struct relay *r, int stream)
+open_pump(struct relay *r, int stream, const struct stat *st)
 {
 	struct relay_pump *p = &r->pump[stream];
 	int ours = -1;
 
 	if (relay_pipe(stream, true, &r->skill[stream], &ours) == -1)
 		return -1;
+	p->shared = S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode);
 	p->from = stream == 0 ? STDIN_FILENO : ours;
 	p->to = stream == 0 ? ours : relay_unblocked(stream);
 	return 0;
@@ -122,7 +123,7 @@ open_stream(struct relay *r, int stream, enum relay_mode mode)
 	}
 	if (mode == RELAY_ALWAYS || S_ISREG(st.st_mode) ||
 	    S_ISBLK(st.st_mode))
-		return open_pump(r, stream);
+		return open_pump(r, stream, &st);
 	r->skill[stream] = fcntl(stream, F_DUPFD_CLOEXEC, 10);
 	return r->skill[stream] == -1 ? -1 : 0;
 }
@@ -186,15 +187,13 @@ stop(struct relay *r, int stream)
  * (terminals, older ones) the call may wait for more.
  */
 static ssize_t
-move(int fd, char *data, size_t len, bool out)
+move(bool shared, int fd, char *data, size_t len, bool out)
 {
 	struct iovec io = { data, len };
-	struct stat st;
 	ssize_t n = -1;
 
 	errno = EOPNOTSUPP;
-	if (fstat(fd, &st) == 0 &&
-	    (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+	if (shared)
 		n = out ? pwritev2(fd, &io, 1, -1, RWF_NOWAIT)
 			: preadv2(fd, &io, 1, -1, RWF_NOWAIT);
 	if (n != -1 || (errno != EOPNOTSUPP && errno != ENOSYS))
@@ -211,7 +210,7 @@ pump_step(struct relay *r, int stream)
 	if (p->from == -1)
 		return;
 	if (p->len > 0) {
-		n = move(p->to, p->data, p->len, true);
+		n = move(p->shared, p->to, p->data, p->len, true);
 		if (n > 0) {
 			p->len -= (size_t)n;
 			memmove(p->data, p->data + n, p->len);
@@ -220,7 +219,7 @@ pump_step(struct relay *r, int stream)
 		}
 		return;
 	}
-	n = move(p->from, p->data, sizeof(p->data), false);
+	n = move(p->shared, p->from, p->data, sizeof(p->data), false);
 	if (n > 0)
 		p->len = (size_t)n;
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))

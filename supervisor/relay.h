@@ -22,6 +22,8 @@ struct relay {
 	struct relay_pump {
 		int	from;	/* -1: nothing to do */
 		int	to;
+		bool	shared;	/* the caller's is a pipe or a socket, which
+				 * others may have too */
 		char	data[4096];	/* at most PIPE_BUF, so that a write
 					 * that poll allows never waits */
 		size_t	len;
